@@ -1,1 +1,1 @@
-"""A verdict on a scenario's claims, for people and for continuous integration."""
+"""Verdicts on a scenario's claims, for people and for continuous integration."""

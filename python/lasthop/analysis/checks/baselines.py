@@ -1,4 +1,4 @@
-"""Baselines: records of an earlier version, in small folders that a repository or a cache can keep."""
+"""Baselines: records of an earlier version, in small folders for a repository or a cache."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from lasthop.common.errors import InputError, nearest
 
 FOLDER = Path("baselines")
 _FILES = (*RECORDS, MANIFEST)
-"""The records and what made them. The manifest is copied last: it makes the folder a whole one."""
+"""Records and manifest. The manifest is copied last, because it marks the folder as complete."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Baseline:
 
 
 def save(name: str, results: Path, folder: Path, *, overwrite: bool) -> Path:
-    """Copy the records of finished results into a folder called `name` within `folder`; return its path."""
+    """Copy the records of finished results into the folder `name` within `folder`; return its path."""
     finished(results)
     place = folder / _plain(name)
     if place.exists() and not overwrite:
-        raise InputError(f"{place} exists: give --overwrite to replace it, or another name.")
+        raise InputError(f"{place} already exists: give --overwrite to replace it, or use another name.")
     if place.exists():
         remove(name, folder)
     place.mkdir(parents=True)
@@ -40,7 +40,7 @@ def save(name: str, results: Path, folder: Path, *, overwrite: bool) -> Path:
 
 
 def saved(folder: Path) -> Iterator[Baseline]:
-    """Yield the baselines in a folder, by name."""
+    """Yield the baselines in a folder, sorted by name."""
     for place in sorted(folder.glob(f"*/{MANIFEST}")):
         identity = finished(place.parent)["identity"]
         yield Baseline(
@@ -54,13 +54,13 @@ def saved(folder: Path) -> Iterator[Baseline]:
 
 
 def remove(name: str, folder: Path) -> None:
-    """Remove a baseline; files of others stay, and then so does its folder."""
+    """Remove a baseline, and its folder if it contains no other files."""
     place = folder / _plain(name)
-    known = [one.folder.name for one in saved(folder)]
-    if name not in known:
-        hint = f"; did you mean '{nearest(name, known)}'?" if known else "."
+    names = [baseline.folder.name for baseline in saved(folder)]
+    if name not in names:
+        hint = f"; did you mean '{nearest(name, names)}'?" if names else "."
         raise InputError(f"There is no baseline '{name}' in {folder}{hint}")
-    # The manifest goes last: if a removal is cut short, it can be repeated.
+    # The manifest is removed last, so that an interrupted removal can be repeated.
     for file in _FILES:
         (place / file).unlink(missing_ok=True)
     if not any(place.iterdir()):
@@ -68,7 +68,7 @@ def remove(name: str, folder: Path) -> None:
 
 
 def find(wanted: Path | None, scenario: str) -> Path | None:
-    """Return the folder of the baseline of a scenario: the one named, or the one saved under its name.
+    """Return the folder of a scenario's baseline, by default the one with the scenario's name in `FOLDER`.
 
     `wanted` is a folder with records, a folder with the baselines of several scenarios, or a name.
     """
@@ -79,12 +79,12 @@ def find(wanted: Path | None, scenario: str) -> Path | None:
         if (place / MANIFEST).is_file():
             return place
     raise InputError(
-        f"--baseline {wanted}: there are no records in it, nor in {wanted / scenario} or {FOLDER / wanted}. "
-        f"'lasthop check baseline save {scenario}' keeps those of {Path('results') / scenario}."
+        f"--baseline {wanted}: neither it nor {wanted / scenario} nor {FOLDER / wanted} contains records. "
+        f"'lasthop check baseline save {scenario}' saves those in {Path('results') / scenario}."
     )
 
 
 def _plain(name: str) -> str:
     if name in ("", ".", "..") or "/" in name:
-        raise InputError(f"'{name}' cannot name a baseline: use a name that a folder may have.")
+        raise InputError(f"'{name}' cannot name a baseline: use a valid folder name.")
     return name

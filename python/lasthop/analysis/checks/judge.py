@@ -1,4 +1,4 @@
-"""From a scenario with claims to their verdicts: run what is missing, then judge."""
+"""Run the missing replications of a scenario with claims, then judge the claims."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from lasthop.studies.loading import load
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its verdict, and the run that shows it best."""
+    """A claim with its verdict, and the run that illustrates it best."""
 
     outcome: Outcome
     telling: Telling | None
@@ -32,7 +32,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Checked:
-    """A scenario file, the plan that was run, and the verdicts on its claims."""
+    """A scenario file, its plan, and the verdicts on its claims."""
 
     file: Path
     claims: Claims
@@ -41,16 +41,15 @@ class Checked:
     judged: Sequence[Judged]
     warnings: Sequence[str]
     late: str | None
-    """Why its runs are invalid, if they are."""
+    """The reason if its runs are invalid."""
 
     def any(self, *verdicts: str) -> bool:
-        """Tell whether a claim has one of these verdicts."""
-        return any(one.outcome.verdict in verdicts for one in self.judged)
+        return any(judged.outcome.verdict in verdicts for judged in self.judged)
 
 
 @dataclass(frozen=True)
 class Ways:
-    """How to check: where results go, the baseline, and the most replications if they are not given."""
+    """How to check. `at_most` limits the replications if their number depends on the verdicts."""
 
     out: Path | None
     baseline: Path | None
@@ -60,16 +59,16 @@ class Ways:
 
 
 def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
-    """Run what is missing of a scenario, and judge its claims.
+    """Run the missing replications of a scenario, and judge its claims.
 
-    With `at_most`, replications are added look by look until no claim is undecided. All looks together then
-    have the error of one (see `lasthop.campaign.until.looks`).
+    With `at_most`, replications are added look by look until no claim is undecided. The error probability
+    over all looks is that of a single test (see `lasthop.campaign.until.looks`).
     """
     loaded = load(file)
     if (claims := loaded.claims) is None:
         raise InputError(
-            f"{file} claims nothing: write [[claim]] with id, text and holds into it, or into "
-            f"{file.with_suffix('.claims.toml').name} beside it. docs/guides/ci.md has examples."
+            f"{file} contains no claims: add [[claim]] with id, text and holds to it, or to "
+            f"{file.with_suffix('.claims.toml').name} in the same folder. docs/guides/ci.md has examples."
         )
     baseline = baselines.find(ways.baseline, loaded.study.name)
     if baseline is not None:
@@ -93,9 +92,9 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
 
 
 def complete(plan: Plan, out: Path, place: Place, *, quiet: bool) -> Campaign:
-    """Run at a place what a folder lacks of a plan; return the campaign.
+    """Run the missing replications of a plan; return the campaign.
 
-    Results of another kernel make way, as those of another content of a program do: what is tested changes.
+    Results of another kernel are deleted, as those of another version of a program are: both are under test.
     """
     with locked(out):
         try:
@@ -108,35 +107,35 @@ def complete(plan: Plan, out: Path, place: Place, *, quiet: bool) -> Campaign:
 
 
 def judge(claims: Claims, records: Records, baseline: Path | None = None) -> list[Judged]:
-    """Judge claims on records, beside those in the folder of a baseline."""
+    """Judge claims on records, and on those in the folder of a baseline."""
     earlier = None if baseline is None else Records.read(baseline, claims.factors, beside=records)
     outcomes = map(_doubted, evaluate(claims, records, earlier))
     return [Judged(outcome, telling_run(outcome, records)) for outcome in outcomes]
 
 
 def _doubted(outcome: Outcome) -> Outcome:
-    """Return the outcome, undecided if it was upheld without some replications.
+    """Return the outcome, but undecided if it was upheld without some replications.
 
-    A study's claims leave out what has no value. But a transfer that never ends has no time, and a test that
-    leaves it out would pass.
+    Replications without a value are left out of a study's claims. In a test, a transfer that never ends has
+    no transfer time, and must not pass.
     """
     left_out = max((part.left_out for part in outcome.cells), default=0)
     if outcome.verdict != UPHELD or not left_out:
         return outcome
     what = "1 replication has" if left_out == 1 else f"{left_out} replications have"
-    return replace(outcome, verdict=UNDECIDED, reason=f"{what} no value: something did not finish")
+    return replace(outcome, verdict=UNDECIDED, reason=f"{what} no value, because a flow did not finish")
 
 
 def _must_match(baseline: Path, name: str, file: Path) -> None:
     """Raise `InputError` if a baseline belongs to a scenario of another name."""
     scenario = finished(baseline)["identity"]["scenario"]
     if scenario != name:
-        raise InputError(f"The baseline {baseline} is one of the scenario '{scenario}', not of {file}.")
+        raise InputError(f"The baseline {baseline} belongs to the scenario '{scenario}', not to {file}.")
 
 
 def exit_code(verdicts: Iterable[str], *, late: bool) -> int:
-    """Return the exit code: 3 if runs are invalid, 4 if something is not upheld, 5 if it is undecided."""
-    given = set(verdicts)
+    """Return the exit code: 3 if runs are invalid, 4 if a claim is not upheld, 5 if one is undecided."""
+    occurring = set(verdicts)
     if late:
         return 3
-    return 4 if NOT_UPHELD in given else 5 if given & {UNDECIDED, NOT_RUN} else 0
+    return 4 if NOT_UPHELD in occurring else 5 if occurring & {UNDECIDED, NOT_RUN} else 0

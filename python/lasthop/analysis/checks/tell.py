@@ -1,4 +1,4 @@
-"""Verdicts in words and in the formats of services that run tests."""
+"""Verdicts as text and in the formats of test services."""
 
 import json
 import shlex
@@ -14,7 +14,7 @@ from lasthop.studies.claims.file import line_of
 
 
 def head(checked: Checked) -> str:
-    """Say what was checked, with what and how often."""
+    """Return the line above the verdicts on a file: replications, seed, engine and baseline."""
     plan = checked.plan
     runs = counted(plan.replications, "replication")
     against = "" if checked.baseline is None else f", baseline {checked.baseline}"
@@ -22,14 +22,14 @@ def head(checked: Checked) -> str:
 
 
 def lines(checked: Checked, judged: Judged) -> Iterator[str]:
-    """Say the verdict on a claim with its numbers, and how to look at the run behind it."""
+    """Yield the verdict on a claim with its numbers, and the command that explains the run behind it."""
     yield from claim_lines(judged.outcome)
     if (command := command_of(checked, judged)) is not None:
         yield f"{INDENT}{command}"
 
 
 def command_of(checked: Checked, judged: Judged) -> str | None:
-    """Return the command that tells the story of the run behind a verdict; `None` if none can."""
+    """Return the command that explains the run behind a verdict; `None` if the run cannot be repeated."""
     run, plan = judged.telling, checked.plan
     if run is None or not plan.repeatable:
         return None
@@ -47,27 +47,26 @@ def command_of(checked: Checked, judged: Judged) -> str | None:
 
 
 def totals(checked: Sequence[Checked]) -> str:
-    counts = Counter(one.outcome.verdict for each in checked for one in each.judged)
+    counts = Counter(judged.outcome.verdict for file in checked for judged in file.judged)
     named = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
     return f"claims: {named} of {counts.total()}"
 
 
 def advice(checked: Sequence[Checked], *, until_decided: bool) -> list[str]:
-    """Say what may decide an undecided claim, if there is one."""
-    if not any(one.any(UNDECIDED) for one in checked):
+    """Return a hint on how to decide undecided claims, if there are any."""
+    if not any(file.any(UNDECIDED) for file in checked):
         return []
-    more = "a larger --at-most" if until_decided else "--until-decided adds as many as are needed"
-    return [f"  More replications may decide what is undecided: {more}."]
+    more = "give a larger --at-most" if until_decided else "--until-decided adds as many as necessary"
+    return [f"  More replications may decide the undecided claims: {more}."]
 
 
 def as_json(checked: Sequence[Checked]) -> str:
-    """Return everything that is known of the verdicts."""
-    return json.dumps([_facts(one) for one in checked], indent=2) + "\n"
+    return json.dumps([_facts(file) for file in checked], indent=2) + "\n"
 
 
 def _facts(checked: Checked) -> dict[str, object]:
-    rows = claims_frame([one.outcome for one in checked.judged]).to_dicts()
-    commands = [command_of(checked, one) for one in checked.judged]
+    rows = claims_frame([judged.outcome for judged in checked.judged]).to_dicts()
+    commands = [command_of(checked, judged) for judged in checked.judged]
     return {
         "file": str(checked.file),
         "seed": checked.plan.seed,
@@ -79,11 +78,11 @@ def _facts(checked: Checked) -> dict[str, object]:
         "claims": [
             {
                 **row,
-                "replication": one.telling and one.telling.replication,
-                "cell": one.telling and dict(one.telling.levels),
+                "replication": judged.telling and judged.telling.replication,
+                "cell": judged.telling and dict(judged.telling.levels),
                 "command": command,
             }
-            for row, one, command in zip(rows, checked.judged, commands, strict=True)
+            for row, judged, command in zip(rows, checked.judged, commands, strict=True)
         ],
     }
 
@@ -92,17 +91,17 @@ _JUNIT = {UPHELD: "", NOT_UPHELD: "failure", UNDECIDED: "error", NOT_RUN: "error
 
 
 def as_junit(checked: Sequence[Checked]) -> bytes:
-    """Return a JUnit file: a claim is a test, and an undecided one an error."""
+    """Return a JUnit file: a claim is a test, and an undecided claim an error."""
     return files.junit(
         (
             files.Case(
-                str(one.file),
+                str(file.file),
                 f"{judged.outcome.claim.id}: {judged.outcome.claim.text}",
                 _JUNIT[judged.outcome.verdict],
-                "\n".join(filter(None, (numbers(judged.outcome), command_of(one, judged)))),
+                "\n".join(filter(None, (numbers(judged.outcome), command_of(file, judged)))),
             )
-            for one in checked
-            for judged in one.judged
+            for file in checked
+            for judged in file.judged
         ),
         "lasthop check",
     )
@@ -112,17 +111,17 @@ _GITHUB = {NOT_UPHELD: "error", UNDECIDED: "warning", NOT_RUN: "warning"}
 
 
 def as_github(checked: Checked) -> Iterator[str]:
-    """Yield annotations as GitHub reads them from a job's output."""
+    """Yield annotations in the format that GitHub reads from a job's output."""
     for judged in checked.judged:
         outcome = judged.outcome
         if (level := _GITHUB.get(outcome.verdict)) is None:
             continue
         file = checked.claims.file
-        said = filter(None, (outcome.claim.text, numbers(outcome), command_of(checked, judged)))
-        told = _data("\n".join(said))
+        parts = filter(None, (outcome.claim.text, numbers(outcome), command_of(checked, judged)))
+        message = _data("\n".join(parts))
         place = f"file={_property(str(file))},line={line_of(file, outcome.claim.id)}"
         title = _property(f"claim {outcome.claim.id}: {outcome.verdict}")
-        yield f"::{level} {place},title={title}::{told}"
+        yield f"::{level} {place},title={title}::{message}"
 
 
 def _data(text: str) -> str:

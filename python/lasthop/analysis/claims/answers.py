@@ -1,4 +1,4 @@
-"""The claims' answer to each statement of a source."""
+"""The answers of claims to the statements of a source."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from lasthop.studies.claims.sentences import Sentence
 
 _FAILING_FIRST = (NOT_UPHELD, UNDECIDED, NOT_RUN, UNCOMPUTABLE, UNANSWERED, UPHELD)
-"""Verdicts in order of rank: a statement gets the first verdict in this list that one of its claims has."""
+"""A statement gets the first verdict in this list that one of its claims has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The verdict on a sentence, which follows from the verdicts on its claims."""
+    """The verdict on a sentence, derived from the verdicts on its claims."""
 
     sentence: Sentence
     verdict: str
@@ -30,14 +30,14 @@ def answers(sentences: Sequence[Sentence], outcomes: Sequence[Outcome]) -> list[
     for outcome in outcomes:
         for name in outcome.claim.statements:
             of_sentence[name].append(outcome)
-    found = []
+    answered = []
     for sentence in sentences:
         claims = of_sentence[sentence.id]
         verdicts = {outcome.verdict for outcome in claims} or {UNANSWERED}
-        found.append(Answer(sentence, min(verdicts, key=_FAILING_FIRST.index), claims))
-    return found
+        answered.append(Answer(sentence, min(verdicts, key=_FAILING_FIRST.index), claims))
+    return answered
 
 
-def failing_first(found: Sequence[Answer]) -> list[Answer]:
+def failing_first(answered: Sequence[Answer]) -> list[Answer]:
     """Sort answers by their verdicts."""
-    return sorted(found, key=lambda answer: _FAILING_FIRST.index(answer.verdict))
+    return sorted(answered, key=lambda answer: _FAILING_FIRST.index(answer.verdict))

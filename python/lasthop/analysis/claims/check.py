@@ -1,4 +1,4 @@
-"""The claims of a study, checked on a finished results folder, for the command line."""
+"""Check the claims of a study on a finished results folder, for the command line."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ _STYLES = {UPHELD: "green", NOT_UPHELD: "red"}
 def check(
     folder: Path, scenario: Path | None, reading: str | None = None
 ) -> tuple[list[Outcome], list[Answer]]:
-    """Evaluate the claims on a scenario file, by default the one that was run.
+    """Evaluate the claims on a scenario file, by default the file of the results.
 
-    `reading` is the id of one of its readings; by default the words of `claims.toml` hold. Return the
+    `reading` is the id of one of its readings; by default `claims.toml` is taken literally. Return the
     outcomes, and their answers to the source's statements.
 
-    Raises InputError if the folder holds no finished results, or results of another scenario.
+    Raises InputError if the folder contains no finished results, or results of another scenario.
     """
     file, study = _scenario(folder, scenario)
     if reading is None:
         claims = _claims(file, study)
     else:
-        readings = {one.id: one.claims for one in _readings(file, study)}
+        readings = {reading.id: reading.claims for reading in _readings(file, study)}
         if reading not in readings:
             near = nearest(reading, readings)
-            raise InputError(f"--reading {reading}: there is none; did you mean '{near}'?")
+            raise InputError(f"--reading {reading}: no reading has this id; did you mean '{near}'?")
         claims = readings[reading]
     return _judge(claims, Records.read(folder, claims.factors))
 
 
 def check_readings(folder: Path, scenario: Path | None) -> list[Judged]:
-    """Evaluate the claims under each of the readings that stand beside a scenario file, as `check` does.
+    """Evaluate the claims under each reading of a scenario file, as `check` does.
 
-    Where the source has published numbers, count under each reading how many of them hold. They depend on
-    levels only: not on its metrics, its replications or who decides.
+    If the source has published numbers, count for each reading how many of them hold. These counts depend on
+    the reading's levels only, not on its metrics, replications or `judged_by`.
     """
     file, study = _scenario(folder, scenario)
     readings, factors = _readings(file, study), list(study.factors)
@@ -80,20 +80,20 @@ def _scenario(folder: Path, scenario: Path | None) -> tuple[Path, _core.Study]:
         file = find_study(identity["scenario"]) / SCENARIO_FILE
     elif not (file := Path(manifest.get("scenario_file", ""))).is_file():
         raise InputError(
-            f"{folder} holds results of '{identity['scenario']}', whose file is gone: name it with "
+            f"{folder} contains results of '{identity['scenario']}', whose file no longer exists: give "
             "--scenario FILE."
         )
     study = read_study(file)
     if study.digest != identity["scenario_digest"]:
         raise InputError(
-            f"{folder} holds results of a different scenario than {file}, or of a different version of it. "
-            "Run it again into another folder, or name the right file with --scenario FILE."
+            f"{folder} contains results of a different scenario than {file}, or of a different version of "
+            "it. Run it again into another folder, or give the right file with --scenario FILE."
         )
     return file, study
 
 
 def _claims(file: Path, study: _core.Study) -> Claims:
-    """Read the claims on a scenario, or else those that stand in its folder."""
+    """Read the claims on a scenario, by default those in its folder."""
     if (claims := find_claims(file, study)) is not None:
         return claims
     if not claims_file(file).is_file():
@@ -117,12 +117,12 @@ def _judge(claims: Claims, records: Records) -> tuple[list[Outcome], list[Answer
 
 
 def choose(outcomes: Sequence[Outcome], only: Sequence[str], verdicts: Sequence[str]) -> list[Outcome]:
-    """Return the outcomes with these ids and these verdicts; by default all ids and all verdicts."""
-    known = [outcome.claim.id for outcome in outcomes]
+    """Return the outcomes with these ids and verdicts; by default all of them."""
+    ids = [outcome.claim.id for outcome in outcomes]
     wanted = [name.strip() for text in only for name in text.split(",")]
     for name in wanted:
-        if name not in known:
-            raise InputError(f"--only {name}: there is no such claim; did you mean '{nearest(name, known)}'?")
+        if name not in ids:
+            raise InputError(f"--only {name}: no claim has this id; did you mean '{nearest(name, ids)}'?")
     return [
         outcome
         for outcome in outcomes
@@ -131,7 +131,7 @@ def choose(outcomes: Sequence[Outcome], only: Sequence[str], verdicts: Sequence[
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
-    """Print a line per claim, with the numbers of its decisive part."""
+    """Print a line for each claim, with the numbers of its decisive part."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -162,28 +162,28 @@ def show(outcomes: Sequence[Outcome]) -> None:
             f"{upheld} of {len(outcome.cells)}",
             Text(f"{part.statement}{place}{about}"),
         )
-    # Wider than any terminal: a line that is too long for the terminal wraps.
+    # Wider than any terminal, so that the terminal wraps long lines.
     Console(width=1000, highlight=False).print(table)
 
 
-def show_readings(found: Sequence[Judged]) -> None:
-    """Print a line per reading with the numbers of statements, or of claims if statements are not listed.
+def show_readings(rows: Sequence[Judged]) -> None:
+    """Print how many statements (or claims, if there are no statements) have each verdict, by reading.
 
-    The published numbers have a table of their own.
+    A second table counts the published numbers.
     """
     from rich.console import Console
 
     console = Console(width=1000, highlight=False)
-    verdicts = [(one.reading, Counter(said.verdict for said in one.answers or one.outcomes)) for one in found]
-    what = "statements" if any(judged.answers for judged in found) else "claims"
+    verdicts = [(row.reading, Counter(item.verdict for item in row.answers or row.outcomes)) for row in rows]
+    what = "statements" if any(row.answers for row in rows) else "claims"
     console.print(_counts(what, verdicts))
-    numbers = [(one.reading, one.numbers) for one in found if one.numbers is not None]
+    numbers = [(row.reading, row.numbers) for row in rows if row.numbers is not None]
     if numbers:
         console.print()
         console.print(_counts("published numbers", numbers))
 
 
-def _counts(what: str, found: Sequence[tuple[Reading, Counter[str]]]) -> Table:
+def _counts(what: str, rows: Sequence[tuple[Reading, Counter[str]]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -191,8 +191,8 @@ def _counts(what: str, found: Sequence[tuple[Reading, Counter[str]]]) -> Table:
     table.add_column(what, no_wrap=True)
     for verdict in VERDICTS[:-1]:
         table.add_column(verdict, justify="right", no_wrap=True)
-    table.add_column("what the reading changes", no_wrap=True)
-    for reading, counts in found:
+    table.add_column("reading", no_wrap=True)
+    for reading, counts in rows:
         numbers = (str(counts[verdict]) for verdict in VERDICTS[:-1])
         table.add_row(reading.id, *numbers, Text(reading.text))
     return table

@@ -1,25 +1,24 @@
 """Whether the records support a claim.
 
-The two sides of a statement are computed from means over replications in each cell, and averaged over cells.
-The test is about their difference d, from replications of the same number, which means the same conditions.
-If d(i) is computed without replication i of n, the jackknife's standard error is
+The two sides of a statement are computed from means over replications in each cell, then averaged over cells.
+The test is on their difference d, paired by replication, as equal numbers mean equal conditions. If d(i) is
+computed without replication i of n, the jackknife's standard error is
 
     s = sqrt((n - 1) / n sum (d(i) - mean of d(.))^2)
 
-and the interval d +- t[(1 + confidence) / 2; n - 1] s (Tukey 1958; Efron and Tibshirani, An Introduction to
-the Bootstrap, ch. 11). For differences of means it is the paired t interval; ratios, slopes and absolute
-values get one by the same rule. Quantiles over replications have the bootstrap's standard error instead. `a >
-b` is upheld if the interval of a - b lies above 0, not upheld if it lies at or below 0, and undecided
-otherwise. A tolerance w moves the bound: `a >= b` asks for a >= b - w |b|, and `a == b` for a <= b + w |b| as
-well.
+and the interval is d +- t[(1 + confidence) / 2; n - 1] s (Tukey 1958; Efron and Tibshirani, An Introduction
+to the Bootstrap, ch. 11). For differences of means this is the paired t interval; the same formula applies to
+ratios, slopes and absolute values. Quantiles over replications use the bootstrap's standard error instead.
+`a > b` is upheld if the interval of a - b lies above 0, not upheld if it lies at or below 0, and undecided
+otherwise. A tolerance w moves the bound: `a >= b` requires a >= b - w |b|, and `a == b` also a <= b + w |b|.
 
-A claim of several parts (statements, levels of `every`) is upheld if each part is, and not upheld if one part
-is not. The latter is a search for one among k parts, so the interval's confidence is then 1 - (1 -
-confidence) / k, after Bonferroni. If m of k levels must uphold it (one for `some`, the given number for
-`at_least`, four fifths for `most`), the confidence is 1 - (1 - confidence) / (k - m + 1) for them, and 1 - (1
-- confidence) / m for the k - m + 1 levels that refute it (Benjamini and Heller 2008).
+A claim of several parts (statements, levels of `every`) is upheld if all parts are, and not upheld if any
+part is not. The latter is a search among k parts, so the confidence of its intervals is 1 - (1 - confidence)
+/ k (Bonferroni). If m of k levels must uphold it (m is 1 for `some`, given for `at_least`, four fifths of k
+for `most`), the confidence is 1 - (1 - confidence) / (k - m + 1) for them, and 1 - (1 - confidence) / m for
+the k - m + 1 levels that refute it (Benjamini and Heller 2008).
 
-If means decide, a difference counts as certain: a claim is upheld or not.
+If means decide, differences count as certain, and no claim is undecided.
 """
 
 import itertools
@@ -66,30 +65,27 @@ _MOST = 0.8
 
 @dataclass(frozen=True)
 class Bound:
-    """A value that must be above 0, or at least 0 if `weak`.
-
-    A `step` of a trend only must not be seen to be below 0.
-    """
+    """A value that must be above 0, or at least 0 if `weak`. A `step` of a trend only must not be refuted."""
 
     value: Resampled
     weak: bool = False
     step: str = ""
 
     def holds(self, confidence: float) -> bool:
-        """Whether the interval confirms it."""
+        """Whether the interval confirms the bound."""
         if self.step:
             return not self.fails(confidence)
         low = self.value.interval(confidence).low
         return low >= 0 if self.weak else low > 0
 
     def fails(self, confidence: float) -> bool:
-        """Whether the interval refutes it."""
+        """Whether the interval refutes the bound."""
         high = self.value.interval(confidence).high
         return high < 0 if self.weak or self.step else high <= 0
 
     @property
     def distance(self) -> float:
-        """Distance from failing, in standard errors. An exact 0 fails for certain, unless 0 suffices."""
+        """Distance from failing, in standard errors. An exact 0 fails with certainty, unless 0 suffices."""
         if self.value.estimate == self.value.error == 0:
             return math.inf if self.weak or self.step else -math.inf
         return self.value.distance
@@ -97,11 +93,11 @@ class Bound:
 
 @dataclass(frozen=True)
 class Part:
-    """A statement, at the levels of `place`, on the mean over `cells` cells.
+    """A statement at the levels of `place`, on the mean over `cells` cells.
 
-    `left` and `right` are its sides, `difference` is left less right with its interval; for a trend these are
-    the values at the last and the first level. `None` stands for a missing value. `pairs` counts the
-    replications that have all values.
+    `left` and `right` are its sides (for a trend the values at the last and the first level), `difference` is
+    left minus right with its interval. A missing value is `None`. `pairs` counts the replications with all
+    values.
     """
 
     statement: str
@@ -114,7 +110,7 @@ class Part:
     bounds: tuple[Bound, ...]
     confidence: float = CONFIDENCE
     left_out: int = 0
-    """Replications in which a term has no value, unless it is one of the baseline."""
+    """Replications in which a term has no value, except terms of the baseline."""
 
     def holds(self, confidence: float) -> bool:
         return bool(self.bounds) and all(bound.holds(self._among(bound, confidence)) for bound in self.bounds)
@@ -123,7 +119,7 @@ class Part:
         return any(bound.fails(self._among(bound, confidence)) for bound in self.bounds)
 
     def _among(self, bound: Bound, confidence: float) -> float:
-        """Return the confidence that is needed to find one among the steps of a trend."""
+        """Return the confidence required to refute one of the steps of a trend (Bonferroni)."""
         return 1 - (1 - confidence) / sum(bool(b.step) for b in self.bounds) if bound.step else confidence
 
     @property
@@ -132,20 +128,20 @@ class Part:
 
     @property
     def backward(self) -> list[Bound]:
-        """The steps of a trend that are seen to go the other way."""
+        """The steps of a trend that go in the opposite direction."""
         return [
             bound for bound in self.bounds if bound.step and bound.fails(self._among(bound, self.confidence))
         ]
 
     @property
     def strength(self) -> float:
-        """How clearly it holds: the least distance of a bound to 0 in standard errors."""
-        telling = [bound for bound in self.bounds if not bound.step] + self.backward
-        return min((bound.distance for bound in telling), default=-math.inf)
+        """The least distance of a bound from 0, in standard errors."""
+        relevant = [bound for bound in self.bounds if not bound.step] + self.backward
+        return min((bound.distance for bound in relevant), default=-math.inf)
 
     @property
     def remark(self) -> str:
-        """A remark that its numbers do not show."""
+        """A remark on what the numbers do not show."""
         if not self.bounds:
             few = self.pairs < 2
             return (
@@ -154,12 +150,12 @@ class Part:
                 else "a side has no finite value"
             )
         steps = ", ".join(bound.step for bound in self.backward)
-        return f"goes the other way {steps}" if steps else ""
+        return f"goes in the opposite direction {steps}" if steps else ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The verdict on a claim. `decisive` is the part nearest to failing; `cells` has a part for each cell."""
+    """The verdict on a claim. `decisive` is the part nearest to failing; `cells` has a part per cell."""
 
     claim: Claim
     verdict: str
@@ -173,9 +169,9 @@ def _verdict(*, holds: bool, fails: bool) -> str:
 
 
 def evaluate(claims: Claims, records: Records, baseline: Records | None = None) -> list[Outcome]:
-    """Evaluate every claim. The records of the `baseline` were read beside the others.
+    """Evaluate every claim. The records of the `baseline` must have been read with `beside=records`.
 
-    Raises InputError if one names a metric or a flow that the records do not have.
+    Raises InputError if a claim names a metric or a flow that the records do not contain.
     """
     outcomes = []
     for claim in claims.claims:
@@ -187,9 +183,9 @@ def evaluate(claims: Claims, records: Records, baseline: Records | None = None) 
 
 
 def estimate(expression: Alone, design: Design, records: Records) -> list[tuple[Place, Interval | None]]:
-    """Return the value of an expression in each cell of a design, with the interval of a claim about it.
+    """Return the value of an expression in each cell of a design, with its confidence interval.
 
-    There is none if some of the cells were not run. Raises ClaimError if the records lack a metric.
+    The list is empty if some of the cells were not run. Raises ClaimError if the records lack a metric.
     """
     laid = lay_out(expression, {}, design)
     if laid.needed - records.cells:
@@ -209,7 +205,7 @@ def _outcome(claim: Claim, records: Records, baseline: Records | None, *, by_mea
         return Outcome(claim, NOT_RUN, reason=f"{len(absent)} of its {len(needed)} cells were not run")
     of_baseline = frozenset[tuple[str, ...]]().union(*(laid.of_baseline for laid in claim.holds))
     if of_baseline and baseline is None:
-        reason = "there is no baseline; 'lasthop check baseline save' keeps the records of an earlier version"
+        reason = "there is no baseline; 'lasthop check baseline save' saves the records of an earlier version"
         return Outcome(claim, NOT_RUN, reason=reason)
     if baseline is not None and (absent := of_baseline - baseline.cells):
         reason = f"the baseline lacks {len(absent)} of its {len(of_baseline)} cells"
@@ -227,35 +223,35 @@ def _outcome(claim: Claim, records: Records, baseline: Records | None, *, by_mea
             several = laid.groups(claim.most or claim.some, members)
             whole.append(
                 [
-                    part(laid, {**place, **one}, group)
+                    part(laid, {**place, **extra}, group)
                     if len(group) > 1
-                    else replace(alone[id(group[0])], place={**place, **one})
-                    for one, group in several
+                    else replace(alone[id(group[0])], place={**place, **extra})
+                    for extra, group in several
                 ]
             )
     return _conclude(claim, whole, cells, 1 - records.confidence)
 
 
 def _conclude(claim: Claim, whole: Sequence[Sequence[Part]], cells: Sequence[Part], chance: float) -> Outcome:
-    """Combine the parts: every element of `whole` must hold, and it does if enough of its levels do.
+    """Combine the parts: in every element of `whole` enough levels must hold.
 
-    `chance` is the probability of error that a verdict may have.
+    `chance` is the permitted probability of error of the verdict.
     """
-    holds, fails, decisive = True, False, []
+    holds, fails, candidates = True, False, []
     for parts in whole:
         needed = math.ceil(_MOST * len(parts)) if claim.most else claim.at_least
         spare = len(parts) - needed
         holds &= sum(part.holds(1 - chance / (spare + 1)) for part in parts) >= needed
         fails |= sum(part.fails(1 - chance / needed / len(whole)) for part in parts) > spare
-        decisive.append(sorted(parts, key=lambda part: part.strength)[spare])
-    weakest = min(decisive, key=lambda part: part.strength)
+        candidates.append(sorted(parts, key=lambda part: part.strength)[spare])
+    weakest = min(candidates, key=lambda part: part.strength)
     return Outcome(claim, _verdict(holds=holds, fails=fails), weakest, cells, weakest.remark)
 
 
 class _Evaluation:
-    """One statement over some of its cells.
+    """A statement over some of its cells.
 
-    Values are arrays: the value over all replications, then the values over the resamples.
+    Values are arrays: the value over all replications, followed by the values over the resamples.
     """
 
     def __init__(
@@ -293,12 +289,12 @@ class _Evaluation:
             ]
             for which in (False, True)
         )
-        self._kept = np.all(own + of_baseline, axis=0)
-        self._pairs = int(np.count_nonzero(self._kept))
+        self._complete = np.all(own + of_baseline, axis=0)
+        self._pairs = int(np.count_nonzero(self._complete))
         self._left_out = int(np.count_nonzero(~np.all(own, axis=0))) if own else 0
         sets = np.unique(records.sets) if self._by_set else records.sets[records.chosen(next(iter(choices)))]
         quantiles = any(map(has_quantile, sides(laid.statement)))
-        self._plan = Bootstrap(sets[self._kept]) if quantiles and self._pairs else Jackknife(self._pairs)
+        self._plan = Bootstrap(sets[self._complete]) if quantiles and self._pairs else Jackknife(self._pairs)
 
     def _raw(self, term: Term, here: Mapping[str, tuple[str, ...]]) -> Iterator[Values]:
         """Yield a term's values in each of its cells."""
@@ -320,9 +316,9 @@ class _Evaluation:
         with np.errstate(divide="ignore", invalid="ignore"):
             left, right, checks = self._sides()
             scale = float(max(abs(left[0]), abs(right[0])))
-            shown = self._resampled(left - right, scale)
+            difference = self._resampled(left - right, scale)
             bounds = tuple(Bound(self._resampled(values, scale), weak, step) for values, weak, step in checks)
-        interval = shown.interval(confidence) if shown.defined else None
+        interval = difference.interval(confidence) if difference.defined else None
         defined = all(bound.value.defined for bound in bounds)
         return Part(
             text,
@@ -338,8 +334,8 @@ class _Evaluation:
         )
 
     def _resampled(self, values: Values, scale: float) -> Resampled:
-        found = self._plan.of(values, scale)
-        return found.alone() if self._by_means else found
+        resampled = self._plan.of(values, scale)
+        return resampled.alone() if self._by_means else resampled
 
     def _text(self) -> str:
         """Return the statement with its tolerance."""
@@ -381,12 +377,12 @@ class _Evaluation:
         return np.asarray(total / len(self._places))
 
     def _value(self, node: Expression, here: Levels, *, each: bool = False) -> Values:
-        """Compute an expression in one cell, from means over replications, or with `each` per replication."""
+        """Compute an expression in a cell, from means over replications or, with `each`, per replication."""
         match node:
             case Number(value):
                 return np.full(self._pairs if each else self._plan.size, value)
             case Term():
-                raw = np.mean(np.stack(list(self._raw(node, here))), axis=0)[self._kept]
+                raw = np.mean(np.stack(list(self._raw(node, here))), axis=0)[self._complete]
                 return raw if each else self._plan.mean(raw)
             case Operation(operator, left, right):
                 return _OPERATORS[operator](
@@ -396,30 +392,27 @@ class _Evaluation:
                 return np.abs(self._value(inner, here, each=each))
             case Among(inner, share, through):
                 values = np.stack(
-                    [self._value(inner, {**here, **one}, each=True) for one in single_levels(through)]
+                    [self._value(inner, {**here, **levels}, each=True) for levels in single_levels(through)]
                 )
                 if share is not None and isinstance(self._plan, Bootstrap):
                     return self._plan.quantile(values, share)
                 return self._plan.mean(values.mean(axis=0))
             case Over(function, inner, through):
                 values = np.stack(
-                    [self._value(inner, {**here, **one}, each=each) for one in single_levels(through)]
+                    [self._value(inner, {**here, **levels}, each=each) for levels in single_levels(through)]
                 )
                 return _OVER_LEVELS[function](values, tuple(through.values()))
 
 
 def _slope(values: Values, levels: Sequence[tuple[str, ...]]) -> Values:
-    """Return the slope by least squares over the levels of one factor."""
+    """Return the least-squares slope over the levels of a factor."""
     at = np.array(levels[0], np.float64)
     at -= at.mean()
     return np.asarray(at @ values / (at @ at))
 
 
 def _explained(values: Values, levels: Sequence[tuple[str, ...]]) -> Values:
-    """Return SSA / SST of a full-factorial design, as in `lasthop.analysis.statistics.anova`.
-
-    A is the first factor.
-    """
+    """Return SSA / SST of a full-factorial design with A as first factor, as in `statistics.anova`."""
     cells, mean = values.shape[0], values.mean(axis=0)
     effects = values.reshape(len(levels[0]), -1, values.shape[-1]).mean(axis=1) - mean
     return np.asarray(cells / len(effects) * (effects**2).sum(axis=0) / ((values - mean) ** 2).sum(axis=0))
@@ -431,11 +424,11 @@ _OVER_LEVELS: Mapping[str, Callable[[Values, Sequence[tuple[str, ...]]], Values]
     "greatest": lambda values, _: np.asarray(values.max(axis=0)),
     EXPLAINED: _explained,
 }
-"""`FUNCTIONS` of values at each combination of the factors' levels; the first factor varies slowest."""
+"""Functions of the values at each combination of the factors' levels; the first factor varies slowest."""
 
 
 def _relation(holds: Callable[[Values, Values], NDArray[np.bool_]]) -> Callable[[Values, Values], Values]:
-    """Return a function that is 1 if a relation holds and 0 if it does not; NaN if a side is NaN."""
+    """Return a function that is 1 if a relation holds and 0 otherwise; NaN if a side is NaN."""
     return lambda left, right: np.where(np.isnan(left) | np.isnan(right), np.nan, holds(left, right))
 
 

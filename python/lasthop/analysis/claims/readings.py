@@ -1,4 +1,4 @@
-"""Other readings of a source, from the `readings.toml` beside the claims. `docs/reference/claims.md` describes it."""
+"""Alternative readings of a source, from `readings.toml` (`docs/reference/claims.md`)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _MEANS = "means"
 
 @dataclass(frozen=True)
 class Reading:
-    """A way to read the source, in a sentence, the levels that it names, and the claims under it."""
+    """A way to read the source: a sentence, the levels that it sets, and the claims according to it."""
 
     id: str
     text: str
@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Judged:
-    """A reading, the outcomes of the claims under it, and their answers to the source's statements.
+    """A reading with the outcomes of its claims, and their answers to the source's statements.
 
     `numbers` counts the verdicts on the published numbers, if the source has any.
     """
@@ -50,17 +50,14 @@ class Judged:
 
 
 def load_readings(file: Path, study: Scenario) -> list[Reading]:
-    """Read the readings of a study.
-
-    Raises InputError with file, line, reading, reason and the nearest valid thing.
-    """
+    """Read the readings of a study. Raises InputError with file, line, reading and reason."""
     text, data = read_toml(file)
     for key in data:
         if key not in _TOP:
-            raise InputError(f"{file}: there is no key '{key}'; did you mean '{nearest(key, _TOP)}'?")
+            raise InputError(f"{file}: unknown key '{key}'; did you mean '{nearest(key, _TOP)}'?")
     entries = data.get("reading", [])
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(f"{file}: there is no reading; each begins with a line [[reading]].")
+        raise InputError(f"{file} contains no reading; each begins with a line [[reading]].")
     readings: list[Reading] = []
     for entry in entries:
         name = entry.get("id", "")
@@ -81,17 +78,17 @@ def load_readings(file: Path, study: Scenario) -> list[Reading]:
 def _changes(where: object, entry: Mapping[str, object], earlier: Sequence[str], design: Design) -> Changes:
     for key in entry:
         if key not in _KEYS:
-            raise ClaimError(f"there is no key '{key}'; did you mean '{nearest(key, _KEYS)}'?")
+            raise ClaimError(f"unknown key '{key}'; did you mean '{nearest(key, _KEYS)}'?")
     for key in ("id", "text"):
         if not isinstance(entry.get(key), str) or not entry[key]:
-            raise ClaimError(f"{key} is missing, or no text.")
+            raise ClaimError(f"{key} is missing, empty or not a string.")
     if entry["id"] in earlier:
-        raise ClaimError("the id is given twice.")
+        raise ClaimError("the id is used twice.")
     together = {**_table(where), **_table(entry.get("where", {}))}
     metrics = _table(entry.get("metrics", {}))
     if entry.get("judged_by", _MEANS) != _MEANS:
         raise ClaimError(
-            f"judged_by is '{entry['judged_by']}'; write \"{_MEANS}\", or leave it out for intervals."
+            f"judged_by is '{entry['judged_by']}'; write \"{_MEANS}\", or omit the key to use intervals."
         )
     Vocabulary(design.factors).selection(together)
     for metric, formula in metrics.items():
@@ -101,5 +98,5 @@ def _changes(where: object, entry: Mapping[str, object], earlier: Sequence[str],
 
 def _table(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise ClaimError('where and metrics are tables, such as { window = "iw10" }.')
+        raise ClaimError('where and metrics must be tables, such as { window = "iw10" }.')
     return value

@@ -1,4 +1,4 @@
-"""A view of a results folder's tables: a column's value in each cell, replication by replication."""
+"""The tables of a results folder as the values of a column in each cell, by replication."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, numbe
 
 _FILES = {"runs": RUNS, "pages": PAGES, "shorts": SHORTS, "flows": FLOWS, "hops": HOPS, "stations": STATIONS}
 _WHO = {"pages": "page", "shorts": "application", "flows": "role", "hops": PLACE, "stations": PLACE}
-"""The column that tells the rows of a replication apart."""
+"""The column that identifies the rows of a replication."""
 _PAIRED_BY = ["set", "replication"]
 _CELL, _NUMBER, _VALUE = "_cell", "_number", "_value"
 
@@ -41,8 +41,8 @@ class Records:
     """The tables of a campaign.
 
     A column is looked up in `runs`, `pages`, `shorts`, `flows`, `hops` and `stations`, in this order. If
-    flows are named, the first table that has them counts. A replication's value is the mean over its rows, or
-    another aggregate of them.
+    flows are named, the first table with these flows is used. A replication's value is the mean over its
+    rows, or another aggregate of them.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Records:
         looks: int = 1,
         beside: Records | None = None,
     ) -> None:
-        """Take tables by the names above; `factors` are in the scenario's order.
+        """Use tables with the names above; `factors` are in the scenario's order.
 
-        Intervals must hold over all `looks`. Values stand in the order of the sets and replications of the
-        records `beside` them, or else of their own.
+        Intervals must hold over all `looks`. Values are in the order of the sets and replications of the
+        records `beside`, by default of these records.
         """
         self.factors = list(factors)
         self.confidence = shared(CONFIDENCE, looks)
@@ -71,16 +71,16 @@ class Records:
         self._absent = np.full(len(self._pairs), np.nan)
         self._chosen: dict[tuple[str, ...] | None, NDArray[np.bool_]] = {}
         self._columns: dict[tuple[str, tuple[str, ...] | None, str], dict[Key, Values]] = {}
-        # Numbers of replications continue from set to set.
+        # Replication numbers continue from set to set.
         number = pl.col("replication") - pl.col("replication").min().over("set") + 1
         self.sets, self._numbers = pairs.select("set", number).to_numpy().T
-        self.of_sets = [self.sets == one for one in np.unique(self.sets)]
+        self.of_sets = [self.sets == number for number in np.unique(self.sets)]
 
     @classmethod
     def read(
         cls, folder: Path, factors: Sequence[str], looks: int = 1, beside: Records | None = None
     ) -> Records:
-        """Read the tables that a results folder has. It may have been looked at more often than `looks`."""
+        """Read the tables of a results folder. Its campaign may have had more than `looks` looks."""
         files = {name: folder / file for name, file in _FILES.items()}
         tables = {
             name: with_derived(file.name, read_rows(file).lazy()).collect()
@@ -92,7 +92,7 @@ class Records:
         return cls(tables, factors, max(looks, looks_of(read_manifest(folder))), beside)
 
     def _own(self, table: pl.DataFrame) -> pl.DataFrame:
-        # A column with a name of its own, such as `protocol` of flows, is not the factor.
+        # A column that shares its name with a factor, such as `protocol` of flows, is not the factor.
         prefixed = {f"factor_{f}": f for f in self.factors if f"factor_{f}" in table.columns}
         others = {f for f in self.factors if f in prefixed.values() or factor_column(f) != f}
         table = table.drop(others, strict=False).rename(prefixed)
@@ -101,10 +101,7 @@ class Records:
         return table.with_columns(*absent, *numbers).with_columns(pl.col(_PAIRED_BY).cast(pl.Int64))
 
     def chosen(self, words: tuple[str, ...] | None) -> NDArray[np.bool_]:
-        """Return the pairs of set and replication that numbers and ranges choose.
-
-        `None` chooses all of them.
-        """
+        """Return a mask of the pairs of set and replication in these numbers and ranges; `None` means all."""
         if words not in self._chosen:
             ranges = [ends(REPLICATION, word) for word in words or ("..",)]
             inside = [(low <= self._numbers) & (self._numbers <= high) for low, high in ranges]
@@ -116,14 +113,12 @@ class Records:
         return int(self.sets[number]), int(self._numbers[number])
 
     def values(self, column: str, flows: tuple[str, ...] | None, key: Key, rows: str = "mean") -> Values:
-        """Return a column's values in a cell of the scenario, one for each set and replication; NaN if none.
+        """Return a column's value for each set and replication of a cell; a missing value is NaN.
 
-        The value of a factor is its level, if it is a number.
-
-        `flows` names roles, page loads, applications, hops with their directions (`wifi down`), stations
-        (`wifi tv down`), or patterns such as `tcp-*`; `None` takes all rows.
-        `rows` says how a value follows from its rows: by their mean, sum, min or max. Raises ClaimError if no
-        table has the column, or the flows.
+        The value of a factor is its level, which must be a number. `flows` names roles, page loads,
+        applications, hops with their directions (`wifi down`), stations (`wifi tv down`), or patterns such as
+        `tcp-*`; `None` means all rows. `rows` is the aggregate of a replication's rows: mean, sum, min or
+        max. Raises ClaimError if no table has the column, or the flows.
         """
         if column in self.factors:
             return np.full(len(self._pairs), _level(column, key[self.factors.index(column)]))
@@ -139,23 +134,22 @@ class Records:
             .agg(pl.when(pl.col(column).is_not_null().all()).then(value_of_rows).alias(_VALUE))
             .join(self._pairs, on=_PAIRED_BY)
         )
-        # A frame for each cell would take longer than all the rest. The constant is for scenarios without
-        # factors.
+        # A frame for each cell would dominate the run time. The constant is for scenarios without factors.
         cells = values.group_by(pl.lit(0).alias(_CELL), *self.factors).agg(
             pl.col(_NUMBER), pl.col(_VALUE).fill_null(np.nan)
         )
-        found: dict[Key, Values] = {}
+        values_of: dict[Key, Values] = {}
         for _, *key, numbers, own in cells.iter_rows():
-            found[tuple(key)] = self._absent.copy()
-            found[tuple(key)][numbers] = own
-        return found
+            values_of[tuple(key)] = self._absent.copy()
+            values_of[tuple(key)][numbers] = own
+        return values_of
 
     def _rows(self, column: str, flows: tuple[str, ...] | None) -> pl.DataFrame:
         having = {name: table for name, table in self._tables.items() if _is_metric(table, column)}
         if not having:
-            known = {c for table in self._tables.values() for c in table.columns if _is_metric(table, c)}
+            metrics = {c for table in self._tables.values() for c in table.columns if _is_metric(table, c)}
             raise ClaimError(
-                f"no table of the results has a metric '{column}'; did you mean '{nearest(column, known)}'?"
+                f"no table of the results has a metric '{column}'; did you mean '{nearest(column, metrics)}'?"
             )
         if flows is None:
             return whole_flows(next(iter(having.values())).lazy()).collect()
@@ -164,25 +158,25 @@ class Records:
             if name not in _WHO:
                 continue
             known_flows |= set(table[_WHO[name]].unique())
-            # A pattern means parts of flows only if it fits no whole flow.
+            # A pattern selects parts of flows only if it matches no whole flow.
             for rows in (whole_flows(table.lazy()).collect(), table):
                 names = rows[_WHO[name]].unique().to_list()
                 chosen = [flow for flow in names if any(fnmatchcase(flow, pattern) for pattern in flows)]
                 if chosen and all(any(fnmatchcase(flow, pattern) for flow in chosen) for pattern in flows):
                     return rows.filter(pl.col(_WHO[name]).is_in(chosen))
         if not known_flows:
-            raise ClaimError(f"'{column}' is a metric of whole runs; leave flow out.")
+            raise ClaimError(f"'{column}' is a metric of whole runs; omit flow.")
         absent = next((f for f in flows if not any(fnmatchcase(k, f) for k in known_flows)), flows[0])
         raise ClaimError(
             f"no flow '{absent}' has a metric '{column}'; did you mean '{nearest(absent, known_flows)}'? "
-            f"Known: {', '.join(sorted(known_flows))}."
+            f"Flows: {', '.join(sorted(known_flows))}."
         )
 
 
 def _level(factor: str, level: str) -> float:
     value = number(level)
     if value is None:
-        raise ClaimError(f"'{factor}' stands for its level, and '{level}' is no number.")
+        raise ClaimError(f"the value of the factor '{factor}' is its level, but '{level}' is not a number.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""How many published numbers hold at the levels of factors that they do not know, such as a mechanism."""
+"""How many published numbers hold at each level of factors that the source does not have."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from lasthop.campaign.results.tables import Tables
 from lasthop.studies.catalogue import Assets
 
 Standing = Mapping[tuple[str, ...], Counter[str]]
-"""Verdicts counted, by the levels of the factors that the published numbers do not know."""
+"""Counts of verdicts by the levels of the factors that the published numbers do not have."""
 
 
 def standing(folder: Path, factors: list[str], assets: Assets) -> Standing:
-    """Give each published number of a cell that was run a verdict, as claims have, and count them.
+    """Judge each published number of a cell that was run, and count the verdicts.
 
-    A number is upheld if the whole 95 % interval of the measured one lies within the tolerance of its metric,
-    not upheld if the interval lies outside, and undecided if it reaches over an edge. A measured number
-    without an interval decides by itself; without a measured one the verdict is uncomputable. Misprints and
-    metrics without a tolerance do not count.
+    A number is upheld if the 95 % interval of the measured number lies within the tolerance of its metric,
+    not upheld if it lies outside, and undecided if it crosses an edge. A measured number without an interval
+    counts as exact; without a measured number the verdict is `uncomputable`. Misprints and metrics without a
+    tolerance do not count.
     """
     summary = summary_of(Tables.read(folder), factors, assets)
     extra, keys = extra_columns(factors, assets), key_columns(assets)
@@ -34,18 +34,18 @@ def standing(folder: Path, factors: list[str], assets: Assets) -> Standing:
             nulls_equal=True,
         )
     )
-    found: dict[tuple[str, ...], Counter[str]] = {}
+    counts: dict[tuple[str, ...], Counter[str]] = {}
     for levels, part in rows.partition_by(extra, as_dict=True).items() if extra else [((), rows)]:
         numbers = part.select("metric", "published", "measured", "ci_low", "ci_high")
         verdicts = (verdict(*row) for row in numbers.iter_rows())
-        found[tuple(map(str, levels))] = Counter(one for one in verdicts if one)
-    return found
+        counts[tuple(map(str, levels))] = Counter(filter(None, verdicts))
+    return counts
 
 
 def verdict(
     metric: str, published: float, measured: float | None, low: float | None, high: float | None
 ) -> str:
-    """Return the verdict on a published number; an empty text for a metric without a tolerance."""
+    """Return the verdict on a published number; empty for a metric without a tolerance."""
     edges = band(metric, published)
     if edges is None:
         return ""

@@ -1,4 +1,4 @@
-"""The run behind a verdict: of all replications the one that speaks most against the claim."""
+"""The run behind a verdict: the replication that contradicts the claim most."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ class Telling:
 
 
 def telling_run(outcome: Outcome, records: Records) -> Telling | None:
-    """Return the run with the value that speaks most against a claim; `None` if there is no value.
+    """Return the run whose value contradicts a claim most; `None` if there is no value.
 
-    It is judged by the first term of the decisive statement that is not about the baseline.
+    The value is the first term of the decisive statement that does not concern the baseline.
     """
     part = outcome.decisive
     if part is None:
         return None
-    laid = next(one for one in outcome.claim.holds if part.statement.startswith(one.statement.text))
-    found = _first_term(laid)
-    if found is None:
+    laid = next(laid for laid in outcome.claim.holds if part.statement.startswith(laid.statement.text))
+    first = _first_term(laid)
+    if first is None:
         return None
-    term, bound, up = found
+    term, bound, up = first
     place = next(p for p in laid.places if all(p[factor] == level for factor, level in part.place.items()))
     levels = {**{factor: (level,) for factor, level in place.items()}, **bound, **term.levels}
     key = next(combinations(records.factors, levels))
@@ -47,7 +47,7 @@ def telling_run(outcome: Outcome, records: Records) -> Telling | None:
 
 
 def _first_term(laid: Laid) -> tuple[Term, Levels, bool | None] | None:
-    """Return a term, and whether a large value speaks against the claim; `None`: one far from the others."""
+    """Return a term, and whether a large value contradicts the claim; `None` if an outlier does."""
     statement = laid.statement
     for right, side in enumerate(sides(statement)):
         for term, bound in bound_terms(side):

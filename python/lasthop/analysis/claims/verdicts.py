@@ -1,4 +1,4 @@
-"""Outcomes of claims as tables and in words."""
+"""Outcomes of claims as tables and text."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _TEXTS = ("where", "contradicts", "text", "reading", "reason", "explanation")
 _ALWAYS = (UPHELD, NOT_UPHELD, UNDECIDED)
 _NAMED_AT_MOST = 6
 INDENT = " " * 12
-"""Before what is said of a claim below its verdict."""
+"""Indents the lines below a verdict."""
 _CLAIM = ("id", "section", "verdict", "statement", "levels")
 
 
@@ -40,10 +40,10 @@ def _numbers(part: Part) -> dict[str, object]:
 
 
 def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
-    """Return one row per claim. Numbers belong to its decisive part; `difference` is left less right.
+    """Return a row per claim. Numbers belong to its decisive part; `difference` is left minus right.
 
-    `where`, `text`, `reading` and `explanation` come from the file; `reason` says why there is no verdict, or
-    adds a remark that the numbers do not show.
+    `where`, `text`, `reading` and `explanation` come from the file; `reason` explains a missing verdict, or
+    remarks on what the numbers do not show.
     """
     rows = []
     for outcome in outcomes:
@@ -70,7 +70,7 @@ def claims_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
 
 
 def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
-    """Return one row per claim, statement and cell: the verdict on that cell alone, and its numbers."""
+    """Return a row per claim, statement and cell: the verdict on that cell alone, and its numbers."""
     rows = [
         {"id": outcome.claim.id, "verdict": part.verdict, **_numbers(part)}
         for outcome in outcomes
@@ -80,8 +80,8 @@ def cells_frame(outcomes: Sequence[Outcome]) -> pl.DataFrame:
     return _frame(rows, {**texts, **_NUMBERS, "replications": pl.Int64()})
 
 
-def statements_frame(found: Sequence[Answer]) -> pl.DataFrame:
-    """Return one row per statement of the source: its verdict, and the claims behind it."""
+def statements_frame(answered: Sequence[Answer]) -> pl.DataFrame:
+    """Return a row per statement of the source: its verdict, and its claims."""
     rows: list[dict[str, object]] = [
         {
             "id": answer.sentence.id,
@@ -90,50 +90,47 @@ def statements_frame(found: Sequence[Answer]) -> pl.DataFrame:
             "verdict": answer.verdict,
             "claims": ";".join(outcome.claim.id for outcome in answer.claims),
         }
-        for answer in found
+        for answer in answered
     ]
     return _frame(rows, dict.fromkeys(("id", "section", "text", "verdict", "claims"), pl.String()))
 
 
-def readings_frame(found: Iterable[Judged]) -> pl.DataFrame:
-    """Return one row per reading and statement of the source, or per claim if statements are not listed."""
+def readings_frame(judged: Iterable[Judged]) -> pl.DataFrame:
+    """Return a row per reading and statement of the source, or per claim if there are no statements."""
     parts = [
         (statements_frame(judged.answers) if judged.answers else claims_frame(judged.outcomes)).select(
             pl.lit(judged.reading.id).alias("reading"), "id", "section", "text", "verdict"
         )
-        for judged in found
+        for judged in judged
     ]
     return pl.concat(parts)
 
 
 def _frame(rows: Sequence[dict[str, object]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """Make a table in which an empty text stands for a missing value."""
+    """Return a table with null for empty texts."""
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     return frame.with_columns(pl.col(pl.String).replace("", None))
 
 
 def contradictions(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
-    """Return the pairs of ids that cannot both hold, each once.
-
-    A claim that contradicts itself is also a pair.
-    """
+    """Return the distinct pairs of ids that cannot both hold, including claims that contradict themselves."""
     pairs = [(outcome.claim.id, other) for outcome in outcomes for other in outcome.claim.contradicts]
     return [pair for number, pair in enumerate(pairs) if pair[::-1] not in pairs[:number]]
 
 
 def disputed(outcomes: Sequence[Outcome]) -> set[str]:
-    """Return the ids of claims that another claim, or they themselves, contradict."""
+    """Return the ids of claims in any contradiction."""
     return {claim for pair in contradictions(outcomes) for claim in pair}
 
 
 def claim_lines(outcome: Outcome) -> Iterator[str]:
-    """Say the verdict on a claim and its numbers."""
+    """Yield the verdict on a claim, then its numbers."""
     yield f"{outcome.verdict:<{len(INDENT) - 1}} {outcome.claim.id}: {outcome.claim.text}"
     yield f"{INDENT}{numbers(outcome)}"
 
 
 def numbers(outcome: Outcome) -> str:
-    """Return the statement with its values, or why there is none."""
+    """Return the statement with its values, or the reason why there are none."""
     part = outcome.decisive
     if part is None or part.difference is None:
         return outcome.reason
@@ -141,26 +138,26 @@ def numbers(outcome: Outcome) -> str:
     low, high = figure(part.difference.low), figure(part.difference.high)
     remark = f"; {outcome.reason}" if outcome.reason else ""
     return (
-        f"{part.statement}{place}: {figure(part.left)} against {figure(part.right)}; "
+        f"{part.statement}{place}: {figure(part.left)} versus {figure(part.right)}; "
         f"difference {figure(part.difference.estimate)} [{low} .. {high}] "
         f"at {100 * part.confidence:.4g} %, n = {part.pairs}{remark}"
     )
 
 
 def figure(value: float | None) -> str:
-    """Write a number with four digits; a dash if there is none."""
+    """Return a number with four digits; a dash for `None`."""
     return "-" if value is None else f"{value:.4g}"
 
 
-def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> list[str]:
-    """Count the verdicts: over all statements of the source, or over all claims if statements are not listed.
+def summary_lines(outcomes: Sequence[Outcome], answered: Sequence[Answer] = ()) -> list[str]:
+    """Count the verdicts on all statements of the source, or on all claims if there are no statements.
 
-    If some claims are contradicted, claims are also counted without them.
+    If some claims contradict each other, claims are also counted without them.
     """
-    if found:
-        counts = Counter(answer.verdict for answer in found)
+    if answered:
+        counts = Counter(answer.verdict for answer in answered)
         return [
-            f"statements: {counts.pop(UPHELD, 0)} of {len(found)} upheld, "
+            f"statements: {counts.pop(UPHELD, 0)} of {len(answered)} upheld, "
             f"{_named(counts, (NOT_UPHELD, UNDECIDED))}"
         ]
     lines = [f"claims: {_counted(outcomes)}"]
@@ -171,12 +168,12 @@ def summary_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
     return lines
 
 
-def verdict_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> list[str]:
-    """Count the verdicts, and say plainly what they mean."""
-    lines = summary_lines(outcomes, found)
-    what = "statement" if found else "claim"
-    verdicts = [(one.sentence.id, one.verdict) for one in found] or [
-        (one.claim.id, one.verdict) for one in outcomes
+def verdict_lines(outcomes: Sequence[Outcome], answered: Sequence[Answer] = ()) -> list[str]:
+    """Count the verdicts and explain their meaning."""
+    lines = summary_lines(outcomes, answered)
+    what = "statement" if answered else "claim"
+    verdicts = [(item.sentence.id, item.verdict) for item in answered] or [
+        (item.claim.id, item.verdict) for item in outcomes
     ]
     undecided = [name for name, verdict in verdicts if verdict == UNDECIDED]
     if all(verdict == UPHELD for _, verdict in verdicts):
@@ -188,7 +185,7 @@ def verdict_lines(outcomes: Sequence[Outcome], found: Sequence[Answer] = ()) -> 
         verb = "is" if len(undecided) == 1 else "are"
         lines.append(f"  {none}{len(undecided)} {verb} undecided: {named}.")
         lines.append(
-            "  Their intervals reach to both sides. More replications narrow them, for example --sets 10."
+            "  Their intervals include both outcomes. More replications narrow them, for example --sets 10."
         )
     return lines
 

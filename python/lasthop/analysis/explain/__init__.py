@@ -1,4 +1,4 @@
-"""The story of a flow in words: `gather` collects the facts, `tell` words them."""
+"""The story of a flow: `gather` collects the facts, `tell` puts them into words."""
 
 from collections.abc import Iterator
 
@@ -21,17 +21,17 @@ from lasthop.scenario.facts import Facts
 
 
 def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
-    """Yield the story of each flow of a run, or of the one named `flow`, as plain text.
+    """Yield the story of each flow of a run, or of the flow named `flow`, as plain text.
 
-    The name of a page load stands for the page load and all its connections, that of a flow through a
-    relay for the flow and both its connections.
+    The name of a page load selects all its connections, too, and that of a flow through a relay both its
+    connections.
     """
     facts = Facts.of(run.cell)
     trace = run.trace()
     names = list(dict.fromkeys([*map(str, trace.flows["application"]), *map(str, trace.flows["flow"])]))
     if flow is not None and flow not in names:
         raise InputError(
-            f"--flow {flow}: there is no such flow; did you mean '{nearest(flow, names)}'? Flows: "
+            f"--flow {flow}: no flow has this name; did you mean '{nearest(flow, names)}'? Flows: "
             f"{', '.join(names)}."
         )
     yield "\n".join(
@@ -46,7 +46,7 @@ def explain(run: ChosenRun, flow: str | None = None) -> Iterator[str]:
     yield from map(str, stories(trace, facts, flow))
 
 
-def followed(trace: Trace, facts: Facts) -> Packets:
+def follow(trace: Trace, facts: Facts) -> Packets:
     """Follow every packet of a trace."""
     return Packets(trace.packets, facts)
 
@@ -54,21 +54,21 @@ def followed(trace: Trace, facts: Facts) -> Packets:
 def stories(
     trace: Trace, facts: Facts, flow: str | None = None, *, packets: Packets | None = None
 ) -> Iterator[Story]:
-    """Yield the story of each flow of a trace, or of the flow named `flow`; a page load's objects come first.
+    """Yield the story of each flow of a trace, or of the flow named `flow`; a page load precedes its flows.
 
-    A caller that has `followed` the packets already passes them as `packets`.
+    `packets` is the result of `follow`, if the caller already has it.
     """
-    packets = packets or followed(trace, facts)
-    states, tcp = trace.bad_periods, trace.transport  # each call makes the table anew
+    packets = packets or follow(trace, facts)
+    states, tcp = trace.bad_periods, trace.transport  # each access builds the table again
     names = [str(name) for name in trace.flows["flow"]]
-    told = set()
+    pages_done = set()
     for number, record in enumerate(rows(trace.flows)):
         whole = str(record["flow"]).removesuffix("/peer-side").removesuffix("/host-side")
         if flow not in (None, record["flow"], record["application"], whole):
             continue
         of_page = record["flow"].startswith(f"{record['application']}/")
-        if of_page and record["flow"] != flow and record["application"] not in told:
-            told.add(record["application"])
+        if of_page and record["flow"] != flow and record["application"] not in pages_done:
+            pages_done.add(record["application"])
             yield tell_page(trace, record["application"])
         if facts.relay_sides(record["application"]):
             yield tell_relayed(record)

@@ -1,6 +1,6 @@
-"""What happened to one TCP flow, as its sender's history: phases, recoveries, timeouts, losses.
+"""The history of a TCP flow's sender: phases, recoveries, timeouts, losses. `tell` puts it into words.
 
-No wording here. The numbers of events are those of the flow's record.
+The counts of events equal those in the flow's record.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,9 +16,9 @@ from lasthop.engines.rows import Record, TransportRow, transport_rows
 from lasthop.scenario.facts import Facts
 
 BURST_GAP_NS = 1_000_000_000
-"""Events of one kind are told together if each follows the one before within this time."""
+"""Events of one kind form one entry if each follows its predecessor within this time."""
 IDLE_NS = 1_000_000
-"""A shorter pause is not idle time: a real host takes that long to answer an ACK."""
+"""A shorter pause is not idle time: a real host may need that long to respond to an ACK."""
 SET_UP, SLOW_START, AVOIDANCE = "connection set-up", "slow start", "congestion avoidance"
 RECOVERY, AFTER_TIMEOUT, WAITING = "fast recovery", "recovery after a timeout", "waiting for the timer"
 IDLE = "idle"
@@ -70,10 +70,8 @@ class Probe:
 
 @dataclass(slots=True)
 class Recovery(Episode):
-    """A fast recovery: `duplicates` ACKs for `head` came before it, `sacked` segments were SACKed.
-
-    The furthest SACK was `reach` segments beyond the head.
-    """
+    """A fast recovery. Before it, `duplicates` ACKs for `head` arrived and `sacked` segments were SACKed, the
+    furthest of them `reach` segments beyond the head."""
 
     head: int = 0
     point: int = 0
@@ -86,12 +84,11 @@ class Recovery(Episode):
 
 @dataclass(slots=True)
 class Timeout(Episode):
-    """An expiry of the timer. It is spurious if any of the `copies` arrives.
+    """An expiry of the timer, which is spurious if any of the `copies` arrives.
 
-    `copies` are the earlier transmissions of the first unacknowledged segment. `acks` are the first ACK of
-    that segment that was sent before and, if that ACK was lost, the first one after it that was not.
-    `waiting_since_ns` is when the sender last sent a packet or got an ACK, `timer_since_ns` when it last
-    started the timer.
+    `copies` are the earlier transmissions of the first unacknowledged segment. `acks` holds the first ACK of
+    that segment and, if it was lost, the next ACK that was not. `waiting_since_ns` is when the sender last
+    sent a packet or got an ACK, `timer_since_ns` when it last started the timer.
     """
 
     head: int = 0
@@ -107,7 +104,7 @@ class Timeout(Episode):
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Packets lost to one cause, or marked (cause `ce`), at one place, with little time between them."""
+    """Packets lost for the same cause, or marked (cause `ce`), at one place within a short time."""
 
     cause: str
     place: int | None
@@ -118,7 +115,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The window cut because of an ECN echo."""
+    """A window reduction because of an ECN echo."""
 
     at: Moment
     before: Window
@@ -127,7 +124,7 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """A reduction taken back when its episode was over already."""
+    """The undo of a reduction whose episode had already ended."""
 
     at: Moment
     cause: str
@@ -136,7 +133,7 @@ class Undo:
 
 
 class Phase(NamedTuple):
-    """A stretch of one kind of sending; windows in segments at its two ends."""
+    """A period of one kind of sending, with the windows in segments at its two ends."""
 
     kind: str
     start_ns: int
@@ -147,7 +144,7 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BadPeriod:
-    """A bad state of the link within the flow's life, and what it did to the flow's packets."""
+    """A bad state of the link within the flow's life, and its effect on the flow's packets."""
 
     start_ns: int
     end_ns: int
@@ -165,11 +162,10 @@ class BadPeriod:
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """A change of a link within the flow's life; what is `None` stayed as it was."""
+    """A change of the link `what` within the flow's life; a rate or delay of `None` is unchanged."""
 
     at_ns: int
     what: str
-    """The link."""
     rate: str | None
     delay: str | None
 
@@ -178,8 +174,8 @@ class LinkChange:
 class TcpFacts:
     """The whole history.
 
-    `waits` are the periods, from and to in nanoseconds, in which the sender could only wait for an expiry.
-    The wait before the expiry that ended the connection is one of them.
+    `waits` are the periods (start and end in nanoseconds) in which the sender could only wait for an expiry,
+    including the expiry that ended the connection.
     """
 
     record: Record
@@ -211,7 +207,7 @@ class TcpFacts:
     unnecessary_bytes: int
 
     def seconds_by_phase(self) -> dict[str, float]:
-        """Time in each kind of phase; waiting for the timer is a kind of its own."""
+        """Time in each kind of phase, with waiting for the timer as a separate kind."""
         total = dict.fromkeys(PHASES, 0)
         for phase in self.phases:
             total[phase.kind] += phase.end_ns - phase.start_ns
@@ -266,7 +262,7 @@ class _History:
         self.dsacks = 0
 
     def read(self) -> None:
-        """Go through all events, then make the judgments that need the whole run."""
+        """Process all events, then judge what needs the whole run."""
         events: list[tuple[Moment, Packet | TransportRow]] = []
         for packet in self.mine:
             if packet.direction == self.direction:
@@ -301,7 +297,7 @@ class _History:
         self.activity = now
         una = self.highest_ack or 0
         if packet.seq <= una < packet.end:
-            # Nothing else was outstanding, or the head is sent again: either starts the timer.
+            # The first outstanding segment, or a retransmission of it, starts the timer.
             self.timer_since_ns = now.ns
         if packet.flags & FIN:
             self.fin = self.fin or packet
@@ -339,7 +335,7 @@ class _History:
                 self.fin_acknowledged = now
         elif ack == self.highest_ack:
             self.repeats = 0 if packet.payload_bytes or packet.flags & (SYN | RST) else self.repeats + 1
-        # With a window that is closed the sender has data, perhaps, and waits for the receiver.
+        # While the window is closed, the sender may have data and wait for the receiver.
         if not self.outstanding and (packet.window_bytes or 0) >= self.segment_bytes:
             self.idle_since = self.idle_since or now
 
@@ -437,7 +433,7 @@ class _History:
             self._leave(now, "undone")
 
     def _judge(self) -> None:
-        """A retransmission is unnecessary if every byte of it arrives in copies sent earlier."""
+        """Mark retransmissions whose bytes all arrive in earlier copies as unnecessary; judge timeouts."""
         arrived = sorted(
             (packet for packet in self.copies if packet.delivered is not None), key=lambda packet: packet.seq
         )
@@ -453,7 +449,7 @@ class _History:
             timeout.acks = self._acks(timeout)
 
     def _acks(self, timeout: Timeout) -> list[Packet]:
-        """Return the ACKs of the head that explain why the sender had none."""
+        """Return the ACKs of the head that explain why none had reached the sender."""
         now = timeout.start
         sent = [
             packet
@@ -494,7 +490,7 @@ class _History:
             kind = IDLE if up and idle else _kind(up, mode, window)
             last = pieces[-1]
             if last.start_ns == now.ns:
-                # The state after an event is reported behind it, at the same instant.
+                # The state after an event is reported after it, at the same instant.
                 last = last._replace(cwnd_start=window.cwnd)
             grows = {kind, last.kind} <= {SLOW_START, AVOIDANCE} and now.ns not in reduced
             pieces[-1] = last._replace(end_ns=now.ns, cwnd_end=window.cwnd if grows else before.cwnd)
@@ -504,14 +500,14 @@ class _History:
         return merged([piece for piece in pieces if piece.end_ns > piece.start_ns], reduced)
 
     def _pauses(self, end_ns: int) -> dict[Moment, bool]:
-        """Return when idle time begins (true) and ends: with nothing to send and nothing in flight."""
-        found: dict[Moment, bool] = {}
+        """Return when idle time begins (true) and ends (false): nothing to send and nothing in flight."""
+        pauses: dict[Moment, bool] = {}
         for since, until in self.idle:
             if until.ns - since.ns >= IDLE_NS:
-                found |= {since: True, until: False}
+                pauses |= {since: True, until: False}
         if self.idle_since is not None and end_ns - self.idle_since.ns >= IDLE_NS:
-            found[self.idle_since] = True
-        return found
+            pauses[self.idle_since] = True
+        return pauses
 
 
 def _kind(up: bool, mode: str | None, window: Window) -> str:
@@ -519,12 +515,12 @@ def _kind(up: bool, mode: str | None, window: Window) -> str:
         return SET_UP
     if mode is not None:
         return mode
-    # RFC 5681, section 3.1: at equality either may be used.
+    # RFC 5681, section 3.1: if they are equal, either algorithm may be used.
     return SLOW_START if window.ssthresh is None or window.cwnd < window.ssthresh else AVOIDANCE
 
 
 def merged(pieces: Sequence[Phase], cuts: Collection[int] = ()) -> list[Phase]:
-    """Join phases of one kind that follow each other, unless a cut is between them."""
+    """Join consecutive phases of one kind, unless a cut separates them."""
     phases: list[Phase] = []
     for piece in pieces:
         if phases and phases[-1].kind == piece.kind and piece.start_ns not in cuts:
@@ -535,7 +531,7 @@ def merged(pieces: Sequence[Phase], cuts: Collection[int] = ()) -> list[Phase]:
 
 
 def _covers(ranges: Sequence[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether the ranges, sorted, together hold every byte from `start` to before `end`."""
+    """Whether the sorted ranges together contain every byte from `start` to before `end`."""
     for low, high in ranges:
         if low > start:
             break
@@ -544,18 +540,18 @@ def _covers(ranges: Sequence[tuple[int, int]], start: int, end: int) -> bool:
 
 
 def bursts_of(packets: Sequence[Packet], data: str) -> list[Burst]:
-    """Return a flow's losses and marks; its data go in the direction `data`."""
+    """Return a flow's losses and marks; `data` is the direction of its data."""
     seen = [(p.dropped, p.cause or "", p.dropped_at, p) for p in packets if p.dropped is not None]
     seen += [(p.marked, "ce", p.marked_at, p) for p in packets if p.marked is not None]
-    found: dict[tuple[str, int | None, bool], list[list[tuple[Moment, Packet]]]] = {}
+    runs_of: dict[tuple[str, int | None, bool], list[list[tuple[Moment, Packet]]]] = {}
     for at, cause, place, packet in sorted(seen, key=lambda item: item[0]):
-        runs = found.setdefault((cause, place, packet.direction == data), [])
+        runs = runs_of.setdefault((cause, place, packet.direction == data), [])
         if not runs or at.ns - runs[-1][-1][0].ns > BURST_GAP_NS:
             runs.append([])
         runs[-1].append((at, packet))
     bursts = [
         Burst(cause, place, is_data, tuple(p for _, p in run), tuple(at for at, _ in run))
-        for (cause, place, is_data), runs in found.items()
+        for (cause, place, is_data), runs in runs_of.items()
         for run in runs
     ]
     return sorted(bursts, key=lambda burst: burst.times[0])
@@ -567,11 +563,11 @@ _LINK_STATE = ("start_s", "end_s", "hop", "direction")
 def bad_periods(
     packets: Packets, states: Columns, application: str, own: Sequence[Packet], span: tuple[int, int]
 ) -> list[BadPeriod]:
-    """Return the bad states of links on an application's way, and what they did to some of its packets.
+    """Return the bad states of links on an application's route, with their effect on the packets `own`.
 
     `span` is the life of the flow.
     """
-    found = []
+    periods = []
     crossed = packets.facts.crossed(application)
     for start_s, end_s, hop, direction in zip(*(states[name] for name in _LINK_STATE), strict=True):
         start, end = round(start_s * 1e9), round(end_s * 1e9)
@@ -587,34 +583,34 @@ def bad_periods(
                 for p in own
             )
             name = hop if packets.facts.hop_names else ""
-            found.append(BadPeriod(start, end, direction, name, tries, lost))
-    return found
+            periods.append(BadPeriod(start, end, direction, name, tries, lost))
+    return periods
 
 
 def _link(direction: str, hop: str) -> str:
-    """Name a link; of no direction, both of them."""
+    """Name a link; without a direction, both directions."""
     return " ".join(filter(None, ["Link", direction, hop and f"of {hop}"]))
 
 
 def link_changes(facts: Facts, application: str, span: tuple[int, int]) -> list[LinkChange]:
-    """Return the changes of links on an application's way, within the life of a flow."""
+    """Return the changes of links on an application's route during `span`."""
     crossed = facts.crossed(application)
-    found: dict[tuple[int, str, str | None, str | None], list[str]] = {}
+    changes: dict[tuple[int, str, str | None, str | None], list[str]] = {}
     for hop in facts.hops:
         for direction, side in hop.sides.items():
             for change in side["changes"]:
                 if side["place"] in crossed and span[0] <= change["at_ns"] < span[1]:
                     name = hop.name if facts.hop_names else ""
                     key = (change["at_ns"], name, change["rate"], change["delay"])
-                    found.setdefault(key, []).append(direction)
+                    changes.setdefault(key, []).append(direction)
     return [
         LinkChange(at_ns, _link("" if len(ways) > 1 else ways[0], hop), rate, delay)
-        for (at_ns, hop, rate, delay), ways in found.items()
+        for (at_ns, hop, rate, delay), ways in changes.items()
     ]
 
 
 def table_of(tcp: Columns, flow: int) -> list[TransportRow]:
-    """Return what happened inside the transport of flow number `flow`."""
+    """Return the transport events of flow number `flow`."""
     places = [place for place, number in enumerate(tcp["flow"]) if number == flow]
     return list(transport_rows({name: [column[place] for place in places] for name, column in tcp.items()}))
 

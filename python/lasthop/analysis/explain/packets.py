@@ -1,4 +1,4 @@
-"""The life of every packet of a recorded run: where it was at any time, and what the router queue held."""
+"""The life of every packet of a recorded run: where it was at any time, and the contents of router queues."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 
 class Moment(NamedTuple):
-    """A point of the run: `order`, the place among its events, separates events of the same instant."""
+    """A point in the run; `order`, the place among all events, orders events of the same instant."""
 
     order: int
     ns: int
@@ -27,7 +27,7 @@ class Place(Enum):
     QUEUE = "waiting in the router queue"
     LINK = "in the link"
     ARQ = "held by the link's ARQ"
-    BEHIND_ARQ = "in the link, behind a packet that ARQ held"
+    BEHIND_ARQ = "in the link, behind a packet held by ARQ"
     ACCESS = "in the server's access link"
     ARRIVED = "arrived"
     LOST = "lost"
@@ -35,23 +35,22 @@ class Place(Enum):
 
 @dataclass(slots=True)
 class Crossing:
-    """A packet's stay at a place: in the router queue of a direction of a hop, then in its link."""
+    """A packet's stay in the router queue of a place, then in its link."""
 
     place: int
     enqueued: Moment
     dequeued: Moment | None = None
     left: Moment | None = None
-    """When it went on, arrived or was dropped."""
+    """When it was forwarded, arrived or was dropped."""
     retries: list[Moment] = field(default_factory=list)
 
     def failed_tries(self, order: int) -> int:
-        """Failed tries over the link before an event."""
         return sum(retry.order < order for retry in self.retries)
 
 
 @dataclass(slots=True)
 class Packet:
-    """One transmission: its header, and the events of its life in order."""
+    """A transmission: its header and the events of its life in order."""
 
     serial: int
     flow: int
@@ -74,7 +73,7 @@ class Packet:
 
     @property
     def data_start(self) -> int:
-        """First payload byte: a SYN comes before it in sequence space."""
+        """First payload byte; a SYN precedes it in sequence space."""
         return self.seq + (1 if self.flags & SYN else 0)
 
     @property
@@ -83,14 +82,14 @@ class Packet:
 
     def crossing(self, now: Moment) -> Crossing | None:
         """Return the last crossing that had begun at `now`."""
-        begun = bisect_right(self.crossings, now, key=lambda crossing: crossing.enqueued)
-        return self.crossings[begun - 1] if begun else None
+        count = bisect_right(self.crossings, now, key=lambda crossing: crossing.enqueued)
+        return self.crossings[count - 1] if count else None
 
 
 class Queued(NamedTuple):
-    """What the router queue of a place held at some event: all packets, and the packets of this flow.
+    """The number of packets in a router queue at some event, in total and of this flow.
 
-    `average` is RED's, as of the latest change of the queue; without RED it is `None`.
+    `average` is RED's average, as of the latest change of the queue; `None` without RED.
     """
 
     packets: int
@@ -109,7 +108,6 @@ class Packets:
     """All packets of a run, in the order of sending."""
 
     def __init__(self, table: Columns, facts: Facts) -> None:
-        """Follow every packet through `table`; `facts` are those of the scenario."""
         self.facts = facts
         self.by_serial: dict[int, Packet] = {}
         self.queue_at_drop: dict[int, Queued] = {}
@@ -118,9 +116,9 @@ class Packets:
         self.end = Moment(0, 0)
         self._held: dict[int, list[Crossing]] = defaultdict(list)
         self._served: dict[int, list[tuple[Moment, int]]] = defaultdict(list)
-        """When a packet left the queue of a place, and its flow."""
+        """When packets left the queue of a place, with their flows."""
         queues: dict[int, Counter[int]] = defaultdict(Counter)
-        # Few events need all columns, and there may be millions.
+        # There may be millions of events, and few need all columns.
         columns = (table[name] for name in ("order", "time_ns", "event", "serial", "place", "queue_average"))
         for row, (order, time_ns, event, serial, place, average) in enumerate(zip(*columns, strict=True)):
             self.end = Moment(order, time_ns)
@@ -172,12 +170,12 @@ class Packets:
         return self._of_flow.get(flow, [])
 
     def at_hop(self, place: int | None) -> str:
-        """Return ` at wifi`, say; empty if there is only one hop."""
+        """Return for example ` at wifi`; empty if there is only one hop."""
         name = None if place is None else self.facts.hop_names.get(place)
         return f" at {name}" if name else ""
 
     def served_while_waiting(self, crossing: Crossing) -> Counter[int]:
-        """Count, by their flow, the packets that left a router queue while one waited in it."""
+        """Count by flow the packets that left a router queue during the wait of `crossing`."""
         if crossing.dequeued is None:
             return Counter()
         served = self._served[crossing.place]
@@ -186,7 +184,7 @@ class Packets:
         return Counter(flow for _, flow in served[first:last])
 
     def held_before(self, crossing: Crossing) -> int:
-        """Count the packets that ARQ held while this one, behind them, was in the link."""
+        """Count the packets held by ARQ in front of this packet while it was in the link."""
         return sum(
             other.dequeued is not None
             and crossing.dequeued is not None
@@ -196,7 +194,7 @@ class Packets:
         )
 
     def place(self, packet: Packet, now: Moment) -> Place:
-        """Tell where a packet was just before `now`."""
+        """Return where a packet was just before `now`."""
         if packet.dropped is not None and packet.dropped < now:
             return Place.LOST
         if packet.delivered is not None and packet.delivered < now:

@@ -1,4 +1,4 @@
-"""The story of a flow over QUIC, in terms of RFC 9000 (transport) and RFC 9002 (losses and congestion)."""
+"""The story of a flow over QUIC, in terms of RFC 9000 (transport) and RFC 9002 (loss and congestion)."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -34,15 +34,15 @@ from lasthop.engines.rows import Record, TransportRow
 from lasthop.scenario.facts import Move
 
 _PACKET_THRESHOLD = 3
-# After whatever happened at the same instant.
+# Sorts after every event of the same instant.
 _LAST = 2**62
 
 
 @dataclass(slots=True)
 class Reduction:
-    """The window cut at `at`: because of the packets in `lost`, or because of a mark if `lost` is empty.
+    """A window reduction because of a mark, or because of the packets in `lost`.
 
-    `reach` is the distance in packets from the first lost packet to the furthest acknowledged one.
+    `reach` is the distance in packets from the first lost packet to the furthest acknowledged packet.
     """
 
     at: Moment
@@ -58,7 +58,7 @@ class Reduction:
 
 @dataclass(slots=True)
 class Probe:
-    """A probe timeout, `backoff` in a row; `copies` carried the first byte that was not acknowledged."""
+    """Probe timeout number `backoff` in a row; `copies` carried the first unacknowledged byte."""
 
     at: Moment
     backoff: int
@@ -69,10 +69,10 @@ class Probe:
 
 @dataclass(slots=True)
 class Migration:
-    """The client's address, or only its port, changed at `at_ns`; `move` is what the scenario says of it.
+    """The client's address, or only its port, changed at `at_ns`; `move` is the scenario's entry for it.
 
     `heard` is when the server got the first packet from there, and `fresh` is its first window on the new
-    path: none if only the port changed, or if the server sends no data.
+    path: `None` if only the port changed, or if the server sends no data.
     """
 
     at_ns: int
@@ -83,8 +83,6 @@ class Migration:
 
 
 class _History:
-    """Reads the events of a flow's sender, and keeps what the sender knew at each time."""
-
     def __init__(
         self, packets: Packets, tcp: Sequence[TransportRow], flow: int, direction: str, moves: Sequence[Move]
     ) -> None:
@@ -136,7 +134,7 @@ class _History:
             self.ended = self.ended or (now, event)
 
     def _migrations(self, moves: Sequence[Move], sender: str, run_end: Moment) -> Iterator[Migration]:
-        """RFC 9000, section 9.4: the server begins anew on a path to another address."""
+        """RFC 9000, section 9.4: the server resets congestion control on a path to another address."""
         down = [p for p in self.own if p.direction == "down"]
         end = self.ended[0] if self.ended else run_end
         for move in moves:
@@ -153,7 +151,7 @@ class _History:
             yield Migration(at_ns, move, under_way, heard, fresh)
 
     def _pauses(self) -> Iterator[tuple[int, int]]:
-        """Yield from when to when all data had been acknowledged and none were sent."""
+        """Yield the periods in which all data had been acknowledged and none was sent."""
         events = [(p.sent, p) for p in self.sent if p.payload_bytes]
         events += [(p.delivered, p) for p in self.heard if p.delivered is not None]
         sent_end, acknowledged = 0, 0
@@ -169,7 +167,7 @@ class _History:
                     since_ns = now.ns
 
     def window(self, now: Moment, *, after: bool = False) -> Window:
-        """Return the state before an event, or the next state that is told."""
+        """Return the state before an event, or the next state after it."""
         index = bisect_left(self.windows, now, key=lambda entry: entry[0])
         index = min(index, len(self.windows) - 1) if after else index - 1
         return self.windows[index][1] if index >= 0 else Window(0, None, 0)
@@ -181,20 +179,20 @@ class _History:
         self.probes.append(Probe(now, row["backoff"], row["seq"] == 0, max(sent, heard), copies))
 
     def _lost(self, now: Moment) -> tuple[list[Packet], int]:
-        """Return the unacknowledged packets that were sent before an acknowledged one, the oldest first.
+        """Return unacknowledged packets sent before an acknowledged packet, the oldest first.
 
         An acknowledgment covers all packets that had arrived when it was sent.
         """
-        told = max((p.sent for p in self.heard if p.delivered and p.delivered < now), default=Moment(0, 0))
+        latest = max((p.sent for p in self.heard if p.delivered and p.delivered < now), default=Moment(0, 0))
         sent = [packet for packet in self.sent if packet.sent < now]
-        known = [packet.delivered is not None and packet.delivered < told for packet in sent]
-        furthest = max((place for place, is_known in enumerate(known) if is_known), default=0)
-        # Losses of packets that were sent before the last recovery period began belong to it (section 7.3.2).
+        acknowledged = [packet.delivered is not None and packet.delivered < latest for packet in sent]
+        furthest = max((place for place, is_acked in enumerate(acknowledged) if is_acked), default=0)
+        # Losses of packets sent before the last recovery period began belong to it (section 7.3.2).
         since = self.reductions[-1].at if self.reductions else Moment(0, 0)
         missing = [
             (place, packet)
             for place, packet in enumerate(sent[:furthest])
-            if not known[place] and packet.payload_bytes and packet.sent > since
+            if not acknowledged[place] and packet.payload_bytes and packet.sent > since
         ]
         beyond = [packet for place, packet in missing if furthest - place >= _PACKET_THRESHOLD]
         reach = furthest - missing[0][0] if missing else 0
@@ -212,7 +210,7 @@ class _History:
 def tell_quic(packets: Packets, tcp: Columns, record: Record, flow: int, states: Columns) -> Story:
     moves = packets.facts.applications[record["application"]].moves
     history = _History(packets, table_of(tcp, flow), flow, record["direction"], moves)
-    return _Teller(packets, history, record).told(states)
+    return _Teller(packets, history, record).tell(states)
 
 
 class _Teller:
@@ -223,12 +221,12 @@ class _Teller:
         self.start = history.own[0].sent
         self.end = history.ended[0] if history.ended else packets.end
 
-    def told(self, states: Columns) -> Story:
+    def tell(self, states: Columns) -> Story:
         ends = ends_of(self.record, self.record["direction"])
         name = self.record["flow"]
         head = (
-            f"{name}: QUIC, {ends}; windows are in packets of the current size, positions those of the data "
-            "written."
+            f"{name}: QUIC, {ends}; windows are in packets of the current size, and byte positions count the "
+            "data written."
         )
         own = self.history.own
         parts = [
@@ -259,14 +257,14 @@ class _Teller:
         first = history.own[0]
         who, other = ("server", "client") if first.direction == "down" else ("client", "server")
         text = (
-            f"Handshake: the {who} sends the first flight, filled up to 1200 bytes (RFC 9000, section 14.1)."
+            f"Handshake: the {who} sends the first flight, padded to 1200 bytes (RFC 9000, section 14.1)."
         )
         until = history.established or self.end
         early = [
             p for p in history.own if p.payload_bytes and p.sent < until and p.direction == first.direction
         ]
         if early:
-            text += f" Data goes with it: {byte_ranges(early)} (0-RTT; RFC 9001, section 4.6)."
+            text += f" It carries data: {byte_ranges(early)} (0-RTT; RFC 9001, section 4.6)."
         yield Part(self.start.ns, 0, text)
         if history.established is None:
             return
@@ -283,12 +281,9 @@ class _Teller:
         )
 
     def _growth(self) -> Iterator[Part]:
-        """Yield an entry per stretch between recovery periods and new paths.
-
-        The first stretch begins at the handshake.
-        """
+        """Yield an entry for each stretch between handshake, recovery periods and new paths."""
         since, slow = self.history.established, True
-        # BBR has none.
+        # BBR has no ssthresh.
         has_threshold = not self.history.reductions or any(
             w.ssthresh is not None for _, w in self.history.windows
         )
@@ -302,42 +297,43 @@ class _Teller:
             since, slow = following, begins_slowly
 
     def _breaks(self) -> list[tuple[Moment, str, Moment | None, bool]]:
-        """Return what ends a stretch of growth: when, why, when the next begins, and if in slow start."""
+        """Return the ends of stretches of growth: when, why, when the next begins, and if in slow start."""
         # RFC 9002, section 7.3.1: after persistent congestion the window is below the threshold again.
-        found = [
+        breaks = [
             (reduction.at, f"ended by {_cause(reduction)}", reduction.end, reduction.is_persistent)
             for reduction in self.history.reductions
         ]
-        found += [
+        breaks += [
             (migration.heard, "ended by the migration", migration.fresh[0], True)
             for migration in self.history.migrations
             if migration.heard is not None and migration.fresh is not None
         ]
-        return [*sorted(found, key=lambda each: each[0]), (self.end, "to the end", None, False)]
+        return [*sorted(breaks, key=lambda each: each[0]), (self.end, "to the end", None, False)]
 
     def _migration(self, migration: Migration) -> Part:
         at_ns, heard = migration.at_ns, migration.heard
         if migration.move["rebinds"]:
             text = (
-                "Rebinding: the client's port changes behind its back. What goes to the old port is lost "
-                "until the server hears from the new one"
+                "Rebinding: the client's port changes without its knowledge. Packets to the old port are "
+                "lost until a packet from the new port reaches the server"
             )
         else:
             way = migration.move["via"]
             text = "Migration: the client has a new address" + (f", behind {way}" if way else "")
-            text += ", and tells the server with a probe"
+            text += ", and sends the server a probe from it"
             if migration.under_way:
-                text += f". It ignores {counted(migration.under_way, 'packet')} under way to the old one"
+                text += f". It ignores {counted(migration.under_way, 'packet')} in flight to the old address"
         text += " (RFC 9000, section 9).\n"
         if heard is None:
-            text += "The server has not heard of it."
+            text += "No packet from it reached the server."
         else:
-            text += f"The server hears of it {length(heard.ns - at_ns)} later, and validates the path"
+            text += f"The first packet from it reaches the server {length(heard.ns - at_ns)} later, which "
+            text += "validates the path"
             if migration.move["rebinds"]:
-                text += ". The window stays, as only the port differs."
+                text += ". The window is unchanged, as only the port differs."
             elif migration.fresh is not None:
                 before = self.history.window(heard)
-                text += f", where it begins anew: {change(before, migration.fresh[1])}."
+                text += f" and resets congestion control: {change(before, migration.fresh[1])}."
             else:
                 text += "."
         return Part(at_ns, 0, text, [at_ns])
@@ -359,25 +355,25 @@ class _Teller:
     def _burst(self, burst: Burst) -> Part:
         if burst.is_data:
             return tell_burst(burst, self.packets, "Loss", "packet", f": {byte_ranges(burst.packets)}")
-        return tell_burst(burst, self.packets, "Loss on the way back", "packet", "")
+        return tell_burst(burst, self.packets, "Loss in the reverse direction", "packet", "")
 
     def _reduction(self, reduction: Reduction) -> Part:
         at = reduction.at
-        text = f"Recovery period because of {_cause(reduction)}: {_found(reduction)}. "
+        text = f"Recovery period because of {_cause(reduction)}: {_evidence(reduction)}. "
         text += f"{change(reduction.before, reduction.after)}.\n"
         if reduction.is_persistent:
             text += (
-                "Persistent congestion: all that was sent for longer than three probe timeouts was lost, so "
+                "Persistent congestion: all packets sent over more than three probe timeouts were lost, so "
                 "the window falls to its minimum (RFC 9002, section 7.6).\n"
             )
         if reduction.again:
             again = counted(len(reduction.again), "packet")
-            text += f"Sent again before the next one: {byte_ranges(reduction.again)}, in {again}.\n"
+            text += f"Retransmitted before the next period: {byte_ranges(reduction.again)}, in {again}.\n"
         if reduction.end is None:
-            text += "It lasted to the end."
+            text += "It lasted until the end."
         else:
             took = length(reduction.end.ns - at.ns)
-            text += f"Over at {clock(reduction.end.ns)}, after {took}, when a packet that was sent in it was "
+            text += f"Ended at {clock(reduction.end.ns)}, after {took}, when a packet sent during it was "
             text += "acknowledged (section 7.3.2)."
         return Part(at.ns, at.order, text)
 
@@ -389,11 +385,11 @@ class _Teller:
             " (RFC 9002, section 6.2): nothing was sent or received for "
             f"{length(at.ns - probe.waiting_since_ns)}. "
         )
-        text += "A probe asks for an acknowledgment; the window stays as it is."
+        text += "A probe elicits an acknowledgment; the window is unchanged."
         if probe.copies:
             first, last = probe.copies[0], probe.copies[-1]
             text += (
-                f"\nThe first byte that was not acknowledged was sent at {clock(first.sent.ns)}; that packet "
+                f"\nThe first unacknowledged byte was sent at {clock(first.sent.ns)}; its packet "
             )
             text += f"{fate(self.packets, first, at)}."
             if last is not first:
@@ -406,8 +402,8 @@ class _Teller:
         record = self.record
         yield tell_outcome(record, self.end.ns - self.start.ns)
         yield (
-            f"Sent: {counted(record['sent_packets'], 'packet')} with data, {record['sent_bytes']} bytes; of "
-            f"them {record['retransmitted_packets']} with data sent before, "
+            f"Sent: {counted(record['sent_packets'], 'packet')} with data, {record['sent_bytes']} bytes, "
+            f"including {record['retransmitted_packets']} with retransmitted data, "
             f"{record['unnecessary_retransmissions']} unnecessary."
         )
         marks = sum(reduction.is_mark for reduction in self.history.reductions)
@@ -420,7 +416,7 @@ class _Teller:
         dropped = Counter(
             (p.direction == record["direction"], p.cause) for p in self.history.own if p.cause is not None
         )
-        ways = {True: "with the data", False: "on the way back"}
+        ways = {True: "in the direction of the data", False: "in the reverse direction"}
         lost = [
             f"{number} {DROP_CAUSES[cause].label} {ways[way]}"
             for (way, cause), number in sorted(dropped.items())
@@ -432,10 +428,9 @@ def _cause(reduction: Reduction) -> str:
     return "a mark" if reduction.is_mark else "a loss"
 
 
-def _found(reduction: Reduction) -> str:
-    """Say how the sender came to know."""
+def _evidence(reduction: Reduction) -> str:
     if reduction.is_mark:
-        return "an ACK reports more packets with the mark (RFC 9002, section 7.1)"
+        return "an ACK reports more marked packets (RFC 9002, section 7.1)"
     if not reduction.lost:
         return "a packet without data counts as lost"
     first = reduction.lost[0]
@@ -449,6 +444,6 @@ def _found(reduction: Reduction) -> str:
         return f"{text} (packet threshold 3; RFC 9002, section 6.1.1)"
     waited = length(reduction.at.ns - first.sent.ns)
     return (
-        f"{text}because a later one was acknowledged and {waited} have passed (time threshold, 9/8 RTT; "
+        f"{text}because a later packet was acknowledged and {waited} have passed (time threshold, 9/8 RTT; "
         "section 6.1.2)"
     )

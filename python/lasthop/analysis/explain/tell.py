@@ -1,4 +1,4 @@
-"""The story of a TCP flow, told from its facts in order of time."""
+"""The story of a TCP flow: its facts in words, in order of time."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ from lasthop.engines.rows import Record
 from lasthop.scenario.facts import Switches
 
 _UNDO_CAUSES = {kind.reason: kind.words for kind in EVENTS.values() if kind.role == "undo"}
-# Larger than the place of any event of the same instant.
+# Sorts after every event of the same instant.
 _LAST = 2**62
 
 
 class Part(NamedTuple):
-    """Time in nanoseconds, place among the events of that instant, text, and the times of its events."""
+    """An entry of a story; `order` is its place among the events of that instant, `times` are its events."""
 
     ns: int
     order: int
@@ -43,8 +43,8 @@ def in_order(parts: Iterable[Part]) -> list[Entry]:
 
 
 def tell_tcp(story: TcpFacts, packets: Packets, tcp: Switches) -> Story:
-    """Tell the story; `tcp` holds the endpoint's switches as in the scenario."""
-    return _Teller(story, packets, tcp).told()
+    """Return the story; `tcp` holds the endpoint's switches as in the scenario."""
+    return _Teller(story, packets, tcp).tell()
 
 
 class _Teller:
@@ -53,7 +53,7 @@ class _Teller:
         self.packets = packets
         self.tcp = tcp
 
-    def told(self) -> Story:
+    def tell(self) -> Story:
         story = self.story
         ends = ends_of(story.record, story.direction)
         name = story.record["flow"]
@@ -83,8 +83,8 @@ class _Teller:
         if story.established is None or story.first_window is None:
             return
         waited = length(story.established.ns - story.start_ns)
-        answer, asked = ("ACK", "arrival of the SYN") if story.passive else ("SYN-ACK", "first SYN")
-        text = f"Established: the {answer} came {waited} after the {asked}."
+        answer, trigger = ("ACK", "arrival of the SYN") if story.passive else ("SYN-ACK", "first SYN")
+        text = f"Established: the {answer} arrived {waited} after the {trigger}."
         if story.handshake_rtt_ns is not None and story.handshake_rto_ns is not None:
             text += (
                 f" First RTT sample {length(story.handshake_rtt_ns)}, RTO {length(story.handshake_rto_ns)}."
@@ -96,8 +96,8 @@ class _Teller:
         elif self.tcp["cached_metrics"] and window.ssthresh is not None:
             threshold = _threshold(window)
             text += (
-                f", ssthresh {threshold}: cached metrics that an earlier connection to this host left (RFC "
-                "2140)."
+                f", ssthresh {threshold}, from the cached metrics of an earlier connection to this host "
+                "(RFC 2140)."
             )
         else:
             text += f", ssthresh {_threshold(window)}."
@@ -119,10 +119,10 @@ class _Teller:
 
     def _stretch(self, stretch: list[Phase], following: Phase | None) -> Part:
         start_ns, end_ns = stretch[0].start_ns, stretch[-1].end_ns
-        grown = facts.merged([phase for phase in stretch if phase.kind != facts.IDLE])
-        if not grown:
+        growth = facts.merged([phase for phase in stretch if phase.kind != facts.IDLE])
+        if not growth:
             return Part(start_ns, _LAST, f"Nothing to send and nothing in flight, until {clock(end_ns)}.")
-        first, last = grown[0], grown[-1]
+        first, last = growth[0], growth[-1]
         ends = {
             None: "the end of the connection",
             facts.RECOVERY: "a fast recovery",
@@ -134,17 +134,17 @@ class _Teller:
             if phase.kind != facts.IDLE:
                 totals[phase.kind] += phase.end_ns - phase.start_ns
         pauses = [phase.end_ns - phase.start_ns for phase in stretch if phase.kind == facts.IDLE]
-        if len(grown) <= 2:
+        if len(growth) <= 2:
             parts = [
                 f"{phase.kind}, cwnd {phase.cwnd_start} -> {phase.cwnd_end}, until {clock(phase.end_ns)}"
-                for phase in grown
+                for phase in growth
             ]
             text = "; then ".join(parts)
         else:
             shares = listed([f"{length(nanos)} {kind}" for kind, nanos in totals.items()])
             text = (
                 f"{first.kind} and {facts.AVOIDANCE if first.kind == facts.SLOW_START else facts.SLOW_START} "
-                f"in turn, as cwnd moves around ssthresh ({shares}), cwnd {first.cwnd_start} -> "
+                f"alternate, as cwnd moves around ssthresh ({shares}), cwnd {first.cwnd_start} -> "
                 f"{last.cwnd_end}, until {clock(last.end_ns)}"
             )
         text = f"{text[0].upper()}{text[1:]}; ended by {why}."
@@ -190,12 +190,12 @@ class _Teller:
             text += f" (threshold {threshold})"
         elif recovery.rto_ns is not None and recovery.head_age_ns > recovery.rto_ns:
             text += (
-                f"; the first unacknowledged segment had waited {length(recovery.head_age_ns)}, longer than "
-                f"the RTO of {length(recovery.rto_ns)}, and counts as lost"
+                "; the first unacknowledged segment counts as lost because it was sent "
+                f"{length(recovery.head_age_ns)} ago, longer than the RTO of {length(recovery.rto_ns)}"
             )
         else:
             text += (
-                f"; SACK reaches {counted(recovery.reach, 'segment')} beyond it, so that it counts as lost"
+                f"; it counts as lost because SACK covers data {counted(recovery.reach, 'segment')} beyond it"
             )
         text += f". {change(recovery.before, recovery.after)}; recovery point {recovery.point}.\n"
         text += (
@@ -207,9 +207,9 @@ class _Teller:
         start = timeout.start
         text = f"Timeout{'' if timeout.backoff == 1 else f', expiry {timeout.backoff} in a row'}"
         text += " of the SYN" if timeout.is_syn else f": byte {timeout.head} unacknowledged"
-        text += f", the timer had run for {length(start.ns - timeout.timer_since_ns)}"
+        text += f"; the timer had run for {length(start.ns - timeout.timer_since_ns)}"
         if timeout.rto_ns is not None and timeout.backoff == 1:
-            text += f" (RTO {length(timeout.rto_ns)} by the latest RTT sample)"
+            text += f" (RTO {length(timeout.rto_ns)} after the latest RTT sample)"
         text += f"; nothing was sent or received for {length(start.ns - timeout.waiting_since_ns)}."
         text += f"\n{self._verdict(timeout)}\n"
         if not timeout.is_syn:
@@ -219,41 +219,41 @@ class _Teller:
 
     def _probe(self, probe: Probe) -> Part:
         waited = length(probe.start.ns - probe.waiting_since_ns)
-        what = "the last segment is sent again" if probe.again else "new data is sent"
+        what = "the last segment is retransmitted" if probe.again else "new data is sent"
         text = (
             f"Tail loss probe (RFC 8985, section 7): nothing was sent or received for {waited}; {what} to "
-            "bring an ACK "
+            "elicit an ACK "
         )
         data = probe.packet.payload_bytes
         text += f"({byte_ranges([probe.packet]) if data else _control_name(probe.packet)}). "
         if probe.packet.dropped is not None:
             text += "The probe was lost."
         elif probe.again is None:
-            text += "It arrived." if probe.packet.delivered else "It was under way when the run ended."
+            text += "It arrived." if probe.packet.delivered else "It was in flight when the run ended."
         elif probe.again.unnecessary:
-            text += "It repaired nothing, because an earlier copy arrived."
+            text += "It was unnecessary, because an earlier copy arrived."
         else:
             text += "It was needed: no earlier copy arrived."
         return Part(probe.start.ns, probe.start.order, text)
 
     def _response(self, timeout: Timeout) -> str:
         detected = any(cause == "frto" for _, cause in timeout.undone)
-        # Conventional recovery leaves a window of one segment with that one in flight.
+        # After conventional recovery starts, the window is one segment, which is in flight.
         if self.tcp["frto"] != "off" and (detected or timeout.after.cwnd > 1 or timeout.after.in_flight > 1):
-            text = "F-RTO: only the head is sent again, and the next two ACKs decide."
+            text = "F-RTO: only the first unacknowledged segment is retransmitted; the next two ACKs decide."
             if not detected and timeout.ended_by == "recovered":
-                text += " They did not both advance the window: conventional recovery."
+                text += " They did not both advance the window, so conventional recovery follows."
             return text
         return "Conventional recovery: everything unacknowledged counts as lost."
 
     def _verdict(self, timeout: Timeout) -> str:
         head = f"Verdict: {'spurious' if timeout.spurious else 'real'}: "
         if not timeout.copies:
-            return f"{head}no copy had left the host."
+            return f"{head}no copy of the segment had left the host."
         parts = [self._copy(packet, number, timeout.start) for number, packet in enumerate(timeout.copies)]
         text = head + "; ".join(parts) + "."
         for name, ack in zip(
-            ("Its ACK", "The first ACK after it that had not been lost"), timeout.acks, strict=False
+            ("Its ACK", "The next ACK that was not lost"), timeout.acks, strict=False
         ):
             text += f" {name}, sent at {clock(ack.sent.ns)}, {fate(self.packets, ack, timeout.start)}."
         return text
@@ -265,18 +265,18 @@ class _Teller:
     def _sent_again(self, episode: Episode) -> str:
         again = episode.retransmissions
         if not again:
-            return "Nothing was sent again.\n"
+            return "Nothing was retransmitted.\n"
         packets = [item.packet for item in again]
         last = packets[-1].sent.ns
         span = f" until {clock(last)}" if last != episode.start.ns else ""
-        text = f"Sent again{span}: {counted(len(again), 'segment')} ({byte_ranges(packets)}"
+        text = f"Retransmitted{span}: {counted(len(again), 'segment')} ({byte_ranges(packets)}"
         kinds = Counter(item.kind for item in again)
         if "forward" in kinds:
-            text += f"; {kinds['forward']} of them forward, because the window allowed"
+            text += f"; {kinds['forward']} of them not yet considered lost, as the window had room"
         text += "); "
         lost = sum(packet.dropped is not None for packet in packets)
         if lost:
-            text += "lost on the way; " if len(again) == 1 else f"{lost} of them lost on the way; "
+            text += "lost; " if len(again) == 1 else f"{lost} of them lost; "
         unneeded = [item for item in again if item.unnecessary]
         if not unneeded:
             return text + ("it was needed.\n" if len(again) == 1 else "all were needed.\n")
@@ -290,48 +290,48 @@ class _Teller:
     def _undone(self, episode: Episode) -> str:
         text = ""
         if episode.dsacks:
-            text += f"{counted(episode.dsacks, 'D-SACK block')} reported data that had arrived twice.\n"
+            text += f"{counted(episode.dsacks, 'D-SACK block')} reported data that arrived twice.\n"
         for at, cause in episode.undone:
             text += f"Undone at {clock(at.ns)} by {_UNDO_CAUSES[cause]}."
             if isinstance(episode, Timeout) and not episode.spurious:
-                text += " The timeout was real all the same."
+                text += " The timeout was real nevertheless."
             text += "\n"
         return text
 
     def _episode_end(self, episode: Episode, point: int | None) -> str:
         if episode.end is None:
-            return "It lasted to the end of the run."
+            return "It lasted until the end of the run."
         window = episode.end_window
         state = f": cwnd {window.cwnd}, ssthresh {_threshold(window)}" if window else ""
         took = f"after {length(episode.end.ns - episode.start.ns)}"
         expired = "expired again" if isinstance(episode, Timeout) else "expired during it"
         ends = {
-            "recovered": f"Over at {clock(episode.end.ns)}, {took}, when "
+            "recovered": f"Ended at {clock(episode.end.ns)}, {took}, when "
             + (
-                f"an ACK asked for byte {point}{state}."
+                f"an ACK reached byte {point}{state}."
                 if point
                 else f"everything outstanding was acknowledged{state}."
             ),
-            "undone": f"Back to new data {took}{state}.",
+            "undone": f"Sending of new data resumed {took}{state}.",
             "timeout": f"The timer {expired} at {clock(episode.end.ns)}, {took}.",
-            "duplicates": f"Duplicate ACKs started a fast recovery during it, at {clock(episode.end.ns)}, "
-            f"{took}.",
-            "closed": f"The connection closed during it, at {clock(episode.end.ns)}.",
-            "aborted": f"The sender gave up the connection during it, at {clock(episode.end.ns)}.",
+            "duplicates": f"Ended at {clock(episode.end.ns)}, {took}, when duplicate ACKs started a fast "
+            "recovery.",
+            "closed": f"Ended by the close of the connection at {clock(episode.end.ns)}.",
+            "aborted": f"Ended at {clock(episode.end.ns)}, when the sender gave up the connection.",
         }
         return ends[episode.ended_by or "recovered"]
 
     def _reductions(self) -> Iterator[Part]:
         for reduction in self.story.reductions:
             text = (
-                "ECN echo: the window is reduced once (RFC 3168). "
+                "ECN echo: the window is reduced, at most once per round trip (RFC 3168). "
                 f"{change(reduction.before, reduction.after)}."
             )
             yield Part(reduction.at.ns, reduction.at.order, text)
 
     def _late_undos(self) -> Iterator[Part]:
         for undo in self.story.undos:
-            text = f"Undone after the fact by {_UNDO_CAUSES[undo.cause]}. {change(undo.before, undo.after)}."
+            text = f"Reduction undone later by {_UNDO_CAUSES[undo.cause]}. {change(undo.before, undo.after)}."
             yield Part(undo.at.ns, undo.at.order, text)
 
     # ---- End ----
@@ -343,7 +343,7 @@ class _Teller:
                 story.fin.sent.ns, story.fin.sent.order, f"FIN sent, sequence number {story.fin.end - 1}."
             )
         if story.fin_acknowledged is not None:
-            text = "The ACK of the FIN arrived: the transfer is done."
+            text = "The ACK of the FIN arrived: the transfer is complete."
             yield Part(story.fin_acknowledged.ns, _LAST, text)
         elif story.record["outcome"] == "aborted":
             yield Part(story.end_ns, _LAST, "The sender gave up the connection.")
@@ -360,7 +360,7 @@ class _Teller:
             parts = [f"{kind} {100 * s / elapsed_s:.1f} % ({s:.3f} s)" for kind, s in shares.items() if s > 0]
             yield f"Time: {', '.join(parts)}."
         yield (
-            f"Sent: {counted(record['sent_packets'], 'segment')}, {record['sent_bytes']} bytes; of them "
+            f"Sent: {counted(record['sent_packets'], 'segment')}, {record['sent_bytes']} bytes, including "
             f"{counted(record['retransmitted_packets'], 'retransmission')} ({story.retransmitted_bytes} "
             f"bytes), {record['unnecessary_retransmissions']} unnecessary ({story.unnecessary_bytes} bytes)."
         )
@@ -385,13 +385,13 @@ class _Teller:
                 column = "marks" if burst.cause == "ce" else DROP_CAUSES[burst.cause].count
                 numbers[column] += len(burst.packets)
         marks = numbers.pop("marks", 0)
-        causes = ", ".join(f"{numbers[name]} {said}" for name, said in DROP_COUNTS.items() if numbers[name])
+        causes = ", ".join(f"{numbers[name]} {label}" for name, label in DROP_COUNTS.items() if numbers[name])
         text = f"{counted(numbers.total(), thing)}" + (f" ({causes})" if causes else "")
         return text + (f", {marks} marked" if marks else "")
 
 
 def fate(packets: Packets, packet: Packet, now: Moment) -> str:
-    """Say where a packet was at `now`, and what became of it."""
+    """Describe where a packet was at `now`, and its fate."""
     place = packets.place(packet, now)
     cause = DROP_CAUSES[packet.cause].words + packets.at_hop(packet.dropped_at) if packet.cause else ""
     if place is Place.LOST and packet.dropped:
@@ -402,7 +402,7 @@ def fate(packets: Packets, packet: Packet, now: Moment) -> str:
     at_hop = packets.at_hop(crossing.place) if crossing and place is not Place.ACCESS else ""
     failed = crossing.failed_tries(now.order) if crossing else 0
     text = f"was {place.value}{at_hop}"
-    text += f" after {tries(failed)} that failed" if failed else ""
+    text += f" after {tries(failed, 'failed ')}" if failed else ""
     if packet.delivered is not None:
         return f"{text} and arrived {length(packet.delivered.ns - now.ns)} later"
     if packet.dropped is not None:
@@ -418,7 +418,7 @@ def tell_outcome(record: Record, elapsed_ns: int) -> str:
 
 
 def tell_burst(burst: Burst, packets: Packets, what: str, thing: str, contents: str) -> Part:
-    """Tell of packets that were lost or marked; `thing` is what a loss calls them."""
+    """Describe packets that were lost or marked; `thing` is the name of a lost one."""
     first, last = burst.times[0], burst.times[-1]
     number = counted(len(burst.packets), thing) + (
         f" until {clock(last.ns)}" if len(burst.packets) > 1 else ""
@@ -433,38 +433,38 @@ def tell_burst(burst: Burst, packets: Packets, what: str, thing: str, contents: 
 
 
 def _queue_then(burst: Burst, queued: Mapping[int, Queued]) -> str:
-    """Say how long the queue was; losses on the link happen behind it."""
+    """Describe the queue at the time of the drops or, for losses on the link, the tries before."""
     if burst.cause == "ce":
         return ""
     held = [queued[packet.serial] for packet in burst.packets]
     if DROP_CAUSES[burst.cause].on_link:
         failed = max(len(packet.crossings[-1].retries) for packet in burst.packets)
-        return f"The link had tried {failed + 1} times." if failed else ""
+        return f"The link had tried up to {failed + 1} times." if failed else ""
     sizes = [queue.packets for queue in held]
     spread = str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     own = [queue.own for queue in held]
     mine = str(own[0]) if min(own) == max(own) else f"{min(own)} to {max(own)}"
-    text = f"The queue held {spread} packets then, {mine} of this flow"
+    text = f"The queue then held {spread} packets, {mine} of this flow"
     averages = [queue.average for queue in held if queue.average is not None]
     if burst.cause == "red" and averages:
-        text += f"; RED's average was {max(averages):.2f}"
+        text += f"; RED's average queue size was {max(averages):.2f}"
     return f"{text}."
 
 
 def tell_bad_period(period: BadPeriod, start_ns: int) -> Part:
-    """Tell of a bad state of the link, in the life of a flow that began at `start_ns`."""
+    """Describe a bad state of the link during a flow that began at `start_ns`."""
     text = f"{period.what} bad for {length(period.end_ns - period.start_ns)}, until {clock(period.end_ns)}: "
     text += (
-        f"{tries(period.failed_tries)} to carry packets of this flow failed and ARQ tried again later"
+        f"{tries(period.failed_tries)} to send packets of this flow failed, and ARQ repeated them"
         if period.failed_tries
-        else "no packet of this flow had to be tried again"
+        else "no packet of this flow had to be repeated by ARQ"
     )
     text += f"; {counted(period.lost, 'packet')} lost." if period.lost else "."
     return Part(max(period.start_ns, start_ns), -1, text)
 
 
 def tell_idle(pauses_ns: Sequence[int]) -> str:
-    """Say how long there was nothing to send and nothing in flight, behind what was said of the time."""
+    """Return a sentence about the time with nothing to send and nothing in flight, to append to an entry."""
     if not pauses_ns:
         return ""
     pauses = "" if len(pauses_ns) == 1 else f", in {len(pauses_ns)} pauses"
@@ -472,10 +472,9 @@ def tell_idle(pauses_ns: Sequence[int]) -> str:
 
 
 def tell_link_change(change: LinkChange) -> Part:
-    """Tell of another rate or delay of a link on the flow's way."""
     values = [("rate", change.rate), ("delay", change.delay)]
     changed = [f"{name} {value}" for name, value in values if value is not None]
-    return Part(change.at_ns, -1, f"{change.what} changes: from now on {listed(changed)}.")
+    return Part(change.at_ns, -1, f"{change.what} changes to {listed(changed)}.")
 
 
 def _threshold(window: Window) -> str:
@@ -483,7 +482,7 @@ def _threshold(window: Window) -> str:
 
 
 def change(before: Window, after: Window) -> str:
-    """Say what became of the window."""
+    """Describe how the window changed."""
     return (
         f"cwnd {before.cwnd} -> {after.cwnd}, ssthresh {_threshold(before)} -> {_threshold(after)}, "
         f"{before.in_flight} in flight before"

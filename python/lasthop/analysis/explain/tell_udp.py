@@ -1,4 +1,4 @@
-"""The story of a flow of datagrams in words: how long they took, which are missing, and how a call sounds."""
+"""The story of a flow of datagrams in words: delays, missing datagrams, and the quality of a call."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from lasthop.common.metrics.units import counted, listed
 _ALWAYS_TOLD = ("drops_queue", "drops_red", "drops_error")
 _LENGTHS_SHOWN = _FLOWS_SHOWN = 6
 _MATTERS = 0.1
-"""A stage is told if it has this share of the time by which a datagram was slower than the fastest."""
+"""A stage is mentioned if it accounts for this share of a datagram's delay beyond that of the fastest."""
 _SATISFACTION = (
     (90, "users are very satisfied"),
     (80, "users are satisfied"),
@@ -22,15 +22,15 @@ _SATISFACTION = (
     (60, "many users are dissatisfied"),
     (50, "nearly all users are dissatisfied"),
 )
-"""Lower bounds of the rating R, and what G.107, Annex B, says of ratings from there on."""
+"""Lower bounds of the rating R, and users' satisfaction from there on (ITU-T G.107, Annex B)."""
 
 
 def tell_udp(story: UdpFacts, packets: Packets, names: Sequence[str]) -> Story:
-    """Tell the story; `names` are the names of all flows."""
+    """Return the story; `names` are the names of all flows."""
     name = story.record["flow"]
     if not story.datagrams:
         return Story(
-            name, f"{name}: no datagram was sent, because the handshake of its connection was not completed."
+            name, f"{name}: no datagram was sent, because the handshake of the connection did not complete."
         )
     thing = "datagram" if story.heard is None else "frame"
     first, last = story.datagrams[0], story.datagrams[-1]
@@ -42,7 +42,7 @@ def tell_udp(story: UdpFacts, packets: Packets, names: Sequence[str]) -> Story:
     entries += [Entry(periods[0].start_ns, _bad(periods)) for periods in story.bad_periods]
     changes = link_changes(packets.facts, story.record["application"], (first.sent_ns, last.sent_ns))
     entries += [Entry(part.ns, part.text) for part in map(tell_link_change, changes)]
-    entries.append(Entry(last.sent_ns, f"{thing.capitalize()} {last.number} sent, the last."))
+    entries.append(Entry(last.sent_ns, f"Last {thing}, number {last.number}, sent."))
     summary = [*_summary(story), *(_call(story, story.heard) if story.heard else ())]
     return Story(name, _head(story, thing), sorted(entries, key=lambda entry: entry.ns), summary)
 
@@ -56,9 +56,9 @@ def _head(story: UdpFacts, thing: str) -> str:
     head = f"{story.record['flow']}: {over}, {ends}, {number} of {size} bytes, numbered from 0."
     if story.heard is not None:
         voice = story.heard.voice
-        head += f" A call: a frame of {voice['codec']} every {length(voice['frame_ns'])}."
+        head += f" It is a call: a {voice['codec']} frame every {length(voice['frame_ns'])}."
     if story.handshake is not None and len(story.packets) < len(story.datagrams):
-        head += f" They left in {counted(len(story.packets), 'packet')}, as congestion control let them."
+        head += f" Congestion control let them leave in {counted(len(story.packets), 'packet')}."
     return head
 
 
@@ -66,7 +66,7 @@ def _first(story: UdpFacts, packets: Packets, names: Sequence[str], thing: str) 
     text = f"{thing.capitalize()} {story.datagrams[0].number} sent."
     if not story.arrived:
         return text
-    least, most = (pick(one.delay_ns or 0 for one in story.arrived) for pick in (min, max))
+    least, most = (pick(datagram.delay_ns or 0 for datagram in story.arrived) for pick in (min, max))
     text += f" The fastest {thing} takes {length(least)}"
     text += f", {length(most - least)} less than the slowest" if most > least else ", as all others do"
     queued = [
@@ -78,9 +78,9 @@ def _first(story: UdpFacts, packets: Packets, names: Sequence[str], thing: str) 
     if story.heard is not None and story.heard.first_ns is not None:
         voice, first = story.heard.voice, story.heard.first_ns
         text += (
-            f" The first that arrives takes {length(first)} and waits {length(voice['jitter_buffer_ns'])} in "
-            f"the jitter buffer, so each is played {length(first + voice['jitter_buffer_ns'])} after it was "
-            "sent, or is late."
+            f" The first {thing} to arrive takes {length(first)} and waits "
+            f"{length(voice['jitter_buffer_ns'])} in the jitter buffer, so every {thing} is due for playout "
+            f"{length(first + voice['jitter_buffer_ns'])} after it was sent; later ones are too late."
         )
     return text
 
@@ -92,24 +92,24 @@ def _rise(rise: Rise, story: UdpFacts, packets: Packets, names: Sequence[str], t
         if len(rise.datagrams) > 1
         else f"1 {thing} takes"
     )
-    begins = "Delay is raised from the start" if first is story.arrived[0] else "Delay rises"
+    begins = "Delay is high from the start" if first is story.arrived[0] else "Delay rises"
     text = f"{begins}: {slow} {length(rise.over_ns)} or more"
     text += f", the last sent at {clock(last.sent_ns)}" if last is not first else ""
     why = "; ".join(_stages(worst, story, packets, names))
     at = f", sent at {clock(worst.sent_ns)}," if worst not in (first, last) else ""
     text += f". {thing.capitalize()} {worst.number}{at} takes longest, {length(worst.delay_ns or 0)}: {why}."
-    if rise.fallen is not None:
-        fallen = f"{thing} {rise.fallen.number}, sent at {clock(rise.fallen.sent_ns)}"
-        text += f" Delay has fallen to {length(rise.fallen.delay_ns or 0)} with {fallen}."
+    if rise.recovered is not None:
+        recovered = f"{thing} {rise.recovered.number}, sent at {clock(rise.recovered.sent_ns)}"
+        text += f" Delay has fallen to {length(rise.recovered.delay_ns or 0)} by {recovered}."
     else:
-        text += f" Delay does not fall again before the last {thing}."
+        text += f" Delay stays high until the last {thing}."
     return Entry(first.sent_ns, text, [worst.sent_ns])
 
 
 def _stages(worst: Datagram, story: UdpFacts, packets: Packets, names: Sequence[str]) -> Iterator[str]:
-    """Yield the stages where a datagram stayed longer than others, and why."""
+    """Yield the stages where a datagram stayed longer than others, with the reasons."""
     spent = worst.stages_ns()
-    # Other packets cause all of the time in a queue, even what every datagram spends there.
+    # Other packets cause all of the time in a queue, even the part that every datagram spends there.
     longer = {
         stage: ns if stage.where == QUEUE else ns - story.least_ns[stage] for stage, ns in spent.items()
     }
@@ -127,28 +127,28 @@ def _stages(worst: Datagram, story: UdpFacts, packets: Packets, names: Sequence[
 
 
 def _in_queue(datagram: Datagram, stage: Stage, packets: Packets, names: Sequence[str]) -> str:
-    """Say how long a datagram was in a queue, and behind whose packets; the flow with most comes first."""
+    """Describe how long a datagram was in a queue and behind how many packets of each flow, most first."""
     assert datagram.packet is not None
     text = f"{length(datagram.stages_ns()[stage])} {QUEUE}{packets.at_hop(stage.place)}"
     ahead = packets.served_while_waiting(datagram.crossing(stage.place)).most_common()
-    shown = [
+    sources = [
         (names[flow] if flow != datagram.packet.flow else "its own flow", number) for flow, number in ahead
     ]
-    if len(shown) > _FLOWS_SHOWN:
-        others = sum(number for _, number in shown[_FLOWS_SHOWN:])
-        shown[_FLOWS_SHOWN:] = [(f"{len(shown) - _FLOWS_SHOWN} other flows", others)]
+    if len(sources) > _FLOWS_SHOWN:
+        others = sum(number for _, number in sources[_FLOWS_SHOWN:])
+        sources[_FLOWS_SHOWN:] = [(f"{len(sources) - _FLOWS_SHOWN} other flows", others)]
     whose = [
         f"{number if place else counted(number, 'packet')} of {who}"
-        for place, (who, number) in enumerate(shown)
+        for place, (who, number) in enumerate(sources)
     ]
     return f"{text}, behind {listed(whose)}" if whose else f"{text}, until the link had room"
 
 
 def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: str) -> Entry:
-    missing = [one for gap in gaps for one in gap.datagrams]
+    missing = [datagram for gap in gaps for datagram in gap.datagrams]
     first, last = missing[0], missing[-1]
     times = [
-        one.packet.dropped.ns for one in missing if one.packet is not None and one.packet.dropped is not None
+        datagram.packet.dropped.ns for datagram in missing if datagram.packet is not None and datagram.packet.dropped is not None
     ]
     held = _held(missing, packets)
     fates = listed(list(_fates(missing, heard, packets)))
@@ -166,11 +166,11 @@ def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: 
 
 
 def _fates(missing: Sequence[Datagram], heard: Heard | None, packets: Packets) -> Iterator[str]:
-    causes = Counter(_cause(one, packets) for one in missing if one.is_lost)
+    causes = Counter(_cause(datagram, packets) for datagram in missing if datagram.is_lost)
     if causes:
         parts = [cause if len(causes) == 1 else f"{number} {cause}" for cause, number in causes.items()]
         yield f"{causes.total()} lost ({', '.join(parts)})"
-    late = [] if heard is None else [heard.late_ns[one.number] for one in missing if not one.is_lost]
+    late = [] if heard is None else [heard.late_ns[datagram.number] for datagram in missing if not datagram.is_lost]
     if late:
         yield f"{len(late)} late by {'' if len(late) == 1 else 'up to '}{length(max(late))}"
 
@@ -179,12 +179,12 @@ def _cause(lost: Datagram, packets: Packets) -> str:
     if lost.packet is None:
         return "given up by the sender"
     if lost.packet.cause is None:
-        return "not understood, because the connection was not there yet or was over"
+        return "discarded, because the connection was not yet established or already closed"
     return DROP_CAUSES[lost.packet.cause].words + packets.at_hop(lost.packet.dropped_at)
 
 
 def _held(missing: Iterable[Datagram], packets: Packets) -> str:
-    lost = [one.packet for one in missing if one.packet is not None and one.packet.cause is not None]
+    lost = [datagram.packet for datagram in missing if datagram.packet is not None and datagram.packet.cause is not None]
     queued = [packets.queue_at_drop[p.serial].packets for p in lost if not DROP_CAUSES[p.cause or ""].on_link]
     return f" The queue held {counted(max(queued), 'packet')}." if queued else ""
 
@@ -195,7 +195,7 @@ def _bad(periods: Sequence[BadPeriod]) -> str:
     text = f"{periods[0].what} bad for {bad}"
     text += f" in {len(periods)} periods" if len(periods) > 1 else ""
     text += f", until {clock(periods[-1].end_ns)}: "
-    return f"{text}{tries(failed)} to carry datagrams failed, {counted(lost, 'datagram')} lost."
+    return f"{text}{tries(failed)} to send datagrams failed, {counted(lost, 'datagram')} lost."
 
 
 def _summary(story: UdpFacts) -> Iterator[str]:
@@ -244,7 +244,7 @@ def _lengths(gaps: Sequence[Gap]) -> str:
 
 
 def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
-    """Yield what these delays and losses mean for a call."""
+    """Yield the effect of these delays and losses on a call."""
     mos = story.record["mos"]
     late = len(heard.late_ns)
     played, fates = heard.frames - heard.lost - late, {"lost": heard.lost, "late": late}
@@ -252,21 +252,21 @@ def _call(story: UdpFacts, heard: Heard) -> Iterator[str]:
     text = f"Played: {played} of {counted(heard.frames, 'frame')}; {', '.join(shares)}."
     if heard.delay_ns is None or heard.first_ns is None:
         yield text
-        yield f"Verdict: MOS {mos:.2f}, nothing is heard."
+        yield f"Verdict: MOS {mos:.2f}, the listener hears nothing."
         return
     voice = heard.voice
     if late:
         buffer = voice["jitter_buffer_ns"] + max(heard.late_ns.values())
-        text += f" A jitter buffer of {length(buffer)} would have played the late ones, too."
+        text += f" With a jitter buffer of {length(buffer)} none would have been late."
     text += _audible(story, voice["conceals_ns"])
     yield text
     yield (
-        f"From mouth to ear: {length(heard.delay_ns)}: {length(voice['codec_delay_ns'])} codec, "
-        f"{length(heard.first_ns)} network, {length(voice['jitter_buffer_ns'])} jitter buffer."
+        f"Mouth-to-ear delay: {length(heard.delay_ns)} ({length(voice['codec_delay_ns'])} codec, "
+        f"{length(heard.first_ns)} network, {length(voice['jitter_buffer_ns'])} jitter buffer)."
     )
     best = heard.rating + heard.delay_cost + heard.missing_cost
     bursts = (
-        f", in gaps {heard.burst_ratio:.2f} times as long as chance would make them" if story.gaps else ""
+        f", in gaps {heard.burst_ratio:.2f} times as long as with independent losses" if story.gaps else ""
     )
     yield (
         f"E-model (ITU-T G.107): R is {heard.rating:.2f}. Of {best:.2f} points the delay costs "
@@ -296,7 +296,6 @@ def _verdict(heard: Heard) -> str:
     if max(heard.delay_cost, heard.missing_cost) < 1:
         return means
     if heard.delay_cost > heard.missing_cost:
-        return f"{means}: the delay costs most"
-    return (
-        f"{means}: frames that {'come too late' if len(heard.late_ns) > heard.lost else 'are lost'} cost most"
-    )
+        return f"{means}, mainly because of the delay"
+    cause = "late" if len(heard.late_ns) > heard.lost else "lost"
+    return f"{means}, mainly because of {cause} frames"

@@ -1,4 +1,4 @@
-"""What became of the datagrams of a flow: their delays, and what is missing. No wording here."""
+"""The fates of a flow's datagrams: their delays, and which are missing. `tell_udp` words them."""
 
 import itertools
 import math
@@ -19,14 +19,15 @@ T = TypeVar("T")
 SENDER, LAN, QUEUE, LINK = "at its sender", "before the router", "in the router queue", "in the link"
 ACCESS = "in the server's access link"
 MOST_EPISODES = 12
-"""At most this many episodes of a kind are told; where there are more, the nearest ones are joined."""
+"""The largest number of episodes of a kind in a story; if there are more, the nearest ones are joined."""
 _LEAST_RISE_NS = 1_000_000
 _RISEN, _RISEN_OF_LEAST = 0.25, 0.1
-"""Shares of the greatest rise, and of the least delay, from which on delay is raised; below half it fell."""
+"""Delay counts as high from these shares of the greatest rise and of the least delay on; it has fallen below
+half of that."""
 
 
 class Stage(NamedTuple):
-    """A part of a packet's way; of queues and links, at which place."""
+    """A part of a packet's route; queues and links have a place."""
 
     where: str
     place: int | None = None
@@ -34,14 +35,14 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One datagram and the packet that carried it; `packet` is missing if the sender gave the datagram up."""
+    """A datagram and the packet that carried it; `packet` is `None` if the sender gave the datagram up."""
 
     number: int
     sent_ns: int
     """When its application wrote it."""
     packet: Packet | None
     is_understood: bool = True
-    """Whether the receiver takes the packet: over QUIC only between handshake and end of the connection."""
+    """Whether the receiver accepts the packet: QUIC does so between handshake and end of the connection."""
 
     @property
     def delay_ns(self) -> int | None:
@@ -55,7 +56,7 @@ class Datagram:
         return self.packet is None or self.packet.cause is not None or not self.is_understood
 
     def stages_ns(self) -> dict[Stage, int]:
-        """Return how long a datagram that arrived was in each stage of its way."""
+        """Return how long a datagram that arrived was in each stage of its route."""
         packet = self.packet
         assert packet is not None
         assert packet.delivered is not None
@@ -82,18 +83,18 @@ class Rise:
 
     datagrams: tuple[Datagram, ...]
     """All datagrams sent in the period that arrived."""
-    fallen: Datagram | None
+    recovered: Datagram | None
     """The first fast datagram after the period; `None` if the flow ended before."""
     over_ns: int
     """From this delay on, a datagram counts as slow."""
 
     @property
     def slow(self) -> int:
-        return sum((one.delay_ns or 0) >= self.over_ns for one in self.datagrams)
+        return sum((datagram.delay_ns or 0) >= self.over_ns for datagram in self.datagrams)
 
     @property
     def worst(self) -> Datagram:
-        return max(self.datagrams, key=lambda one: one.delay_ns or 0)
+        return max(self.datagrams, key=lambda datagram: datagram.delay_ns or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +113,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the listener hears of a call, of the frames whose fate is known.
+    """The quality of a call, from the frames whose fate is known.
 
-    `late_ns` says by frame number how late a frame came that was too late to be played. `first_ns` and
-    `delay_ns`, from mouth to ear, are `None` if nothing is heard. Rating and costs are those of the E-model.
+    `late_ns` maps the number of each frame that missed its playout to its lateness. `first_ns`, and
+    `delay_ns` from mouth to ear, are `None` if the listener hears nothing. Rating and costs are those of the
+    E-model.
     """
 
     voice: Voice
@@ -132,12 +134,10 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class UdpFacts:
-    """What became of the datagrams."""
-
     record: Record
     direction: str
     handshake: Packet | None
-    """The first packet of a connection, if there is one."""
+    """The first packet of the connection over QUIC."""
     packets: tuple[Packet, ...]
     datagrams: tuple[Datagram, ...]
     least_ns: Mapping[Stage, int]
@@ -148,17 +148,17 @@ class UdpFacts:
     bad_periods: tuple[tuple[BadPeriod, ...], ...]
     """Periods that are near to each other form an episode."""
     heard: Heard | None
-    """What the listener hears, if the flow is a call."""
+    """For calls only."""
 
     @property
     def arrived(self) -> list[Datagram]:
         """The datagrams that arrived, in the order of sending."""
-        return [one for one in self.datagrams if one.delay_ns is not None]
+        return [datagram for datagram in self.datagrams if datagram.delay_ns is not None]
 
     @property
     def fastest(self) -> Datagram:
         """The datagram with the least delay; there must be one that arrived."""
-        return min(self.arrived, key=lambda one: one.delay_ns or 0)
+        return min(self.arrived, key=lambda datagram: datagram.delay_ns or 0)
 
 
 def gather_udp(
@@ -173,17 +173,17 @@ def gather_udp(
         datagrams = _in_quic(carriers, table_of(tcp, flow), voice)
     else:
         datagrams = [Datagram(packet.seq, packet.sent.ns, packet) for packet in carriers]
-    known = [one for one in datagrams if one.is_lost or one.delay_ns is not None]
-    arrived = [one for one in known if one.delay_ns is not None]
+    settled = [datagram for datagram in datagrams if datagram.is_lost or datagram.delay_ns is not None]
+    arrived = [datagram for datagram in settled if datagram.delay_ns is not None]
     first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
     late_ns = {}
     if voice is not None and first_ns is not None:
-        over_ns = {one.number: (one.delay_ns or 0) - first_ns - voice["jitter_buffer_ns"] for one in arrived}
+        over_ns = {datagram.number: (datagram.delay_ns or 0) - first_ns - voice["jitter_buffer_ns"] for datagram in arrived}
         late_ns = {number: over for number, over in over_ns.items() if over > 0}
-    gaps = _gaps(known, {one.number for one in known if one.is_lost} | late_ns.keys())
+    gaps = _gaps(settled, {datagram.number for datagram in settled if datagram.is_lost} | late_ns.keys())
     span = own[0].sent.ns, packets.end.ns
     periods = bad_periods(packets, states, record["application"], carriers, span)
-    ways = dict.fromkeys(period.what for period in periods)
+    links = dict.fromkeys(period.what for period in periods)
     return UdpFacts(
         record,
         record["direction"],
@@ -195,33 +195,34 @@ def gather_udp(
         tuple(_episodes(gaps, lambda gap: (gap.datagrams[0].sent_ns, gap.end_ns))),
         tuple(
             episode
-            for way in ways
+            for link in links
             for episode in _episodes(
-                [one for one in periods if one.what == way], lambda one: (one.start_ns, one.end_ns)
+                [period for period in periods if period.what == link],
+                lambda period: (period.start_ns, period.end_ns),
             )
         ),
-        _heard(voice, known, late_ns, first_ns, len(gaps)) if voice is not None and known else None,
+        _heard(voice, settled, late_ns, first_ns, len(gaps)) if voice is not None and settled else None,
     )
 
 
 def _heard(
-    voice: Voice, known: Sequence[Datagram], late_ns: Mapping[int, int], first_ns: int | None, gaps: int
+    voice: Voice, settled: Sequence[Datagram], late_ns: Mapping[int, int], first_ns: int | None, gaps: int
 ) -> Heard:
-    lost = sum(one.is_lost for one in known)
-    missing = (lost + len(late_ns)) / len(known)
+    lost = sum(datagram.is_lost for datagram in settled)
+    missing = (lost + len(late_ns)) / len(settled)
     # The mean length of the gaps, relative to their mean length under independent losses; at least 1.
     burst_ratio = max(1.0, (lost + len(late_ns)) / gaps * (1 - missing)) if gaps else 1.0
     delay_ns = None if first_ns is None else voice["codec_delay_ns"] + first_ns + voice["jitter_buffer_ns"]
     rated = _core.e_model(
         voice["impairment"], voice["loss_robustness"], missing, burst_ratio, (delay_ns or 0) / 1e9
     )
-    return Heard(voice, len(known), lost, late_ns, first_ns, delay_ns, burst_ratio, *rated)
+    return Heard(voice, len(settled), lost, late_ns, first_ns, delay_ns, burst_ratio, *rated)
 
 
 def _by_stage(arrived: Sequence[Datagram]) -> dict[Stage, list[int]]:
     spent: dict[Stage, list[int]] = {}
-    for one in arrived:
-        for stage, ns in one.stages_ns().items():
+    for datagram in arrived:
+        for stage, ns in datagram.stages_ns().items():
             spent.setdefault(stage, []).append(ns)
     return spent
 
@@ -237,22 +238,22 @@ def _in_quic(carriers: Sequence[Packet], events: Sequence[TransportRow], voice: 
     if not carriers:
         return []
     receiver = "client" if carriers[0].direction == "down" else "server"
-    known = {row["event"]: row for row in events if row["host"] == receiver}
-    begins = known["established"]["time_ns"] if "established" in known else math.inf
-    ends = known["closed"]["order"] if "closed" in known else math.inf
+    milestones = {row["event"]: row for row in events if row["host"] == receiver}
+    begins = milestones["established"]["time_ns"] if "established" in milestones else math.inf
+    ends = milestones["closed"]["order"] if "closed" in milestones else math.inf
     carried = {number: packet for packet in carriers for number in range(packet.seq, packet.end)}
-    found = []
+    frames = []
     for number in range(max(carried) + 1):
         packet = carried.get(number)
         arrived = None if packet is None else packet.delivered
         understood = arrived is None or (begins <= arrived.ns and arrived.order < ends)
-        found.append(Datagram(number, carriers[0].sent.ns + number * voice["frame_ns"], packet, understood))
-    return found
+        frames.append(Datagram(number, carriers[0].sent.ns + number * voice["frame_ns"], packet, understood))
+    return frames
 
 
 def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
-    """Yield the periods in which delays are raised, at most as many as are told."""
-    delays = [one.delay_ns or 0 for one in arrived]
+    """Yield the periods with high delay, at most `MOST_EPISODES`."""
+    delays = [datagram.delay_ns or 0 for datagram in arrived]
     least = min(delays, default=0)
     greatest = max(delays, default=0) - least
     slow_ns = least + round(max(_RISEN * greatest, _RISEN_OF_LEAST * least, _LEAST_RISE_NS))
@@ -270,20 +271,20 @@ def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
         spans.append((since, last + 1))
     for episode in _episodes(spans, lambda span: (arrived[span[0]].sent_ns, arrived[span[1] - 1].sent_ns)):
         end = episode[-1][1]
-        fast = (one for one in arrived[end:] if (one.delay_ns or 0) < fast_ns)
+        fast = (datagram for datagram in arrived[end:] if (datagram.delay_ns or 0) < fast_ns)
         yield Rise(tuple(arrived[episode[0][0] : end]), next(fast, None), slow_ns)
 
 
-def _gaps(known: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
+def _gaps(settled: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
     """Return the runs of missing datagrams. A longer pause than usual after a run is not part of the gap."""
     usual = statistics.median_low(
-        [after.sent_ns - one.sent_ns for one, after in itertools.pairwise(known)] or [0]
+        [after.sent_ns - datagram.sent_ns for datagram, after in itertools.pairwise(settled)] or [0]
     )
-    ends = [min(one.sent_ns + usual, after.sent_ns) for one, after in itertools.pairwise(known)]
-    ends += [one.sent_ns + usual for one in known[-1:]]
-    runs = itertools.groupby(zip(known, ends, strict=True), lambda pair: pair[0].number in missing)
-    found = [list(run) for absent, run in runs if absent]
-    return [Gap(tuple(one for one, _ in run), run[-1][1]) for run in found]
+    ends = [min(datagram.sent_ns + usual, after.sent_ns) for datagram, after in itertools.pairwise(settled)]
+    ends += [datagram.sent_ns + usual for datagram in settled[-1:]]
+    runs = itertools.groupby(zip(settled, ends, strict=True), lambda pair: pair[0].number in missing)
+    gaps = [list(run) for absent, run in runs if absent]
+    return [Gap(tuple(datagram for datagram, _ in run), run[-1][1]) for run in gaps]
 
 
 def _episodes(spans: Sequence[T], times: Callable[[T], tuple[int, int]]) -> list[tuple[T, ...]]:

@@ -1,4 +1,4 @@
-"""Numbers in words: times, byte ranges. All are exact; nothing depends on the locale."""
+"""Times, byte ranges and paragraphs as text. Numbers are exact; nothing depends on the locale."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ _RANGES_SHOWN = 8
 
 
 class Entry(NamedTuple):
-    """A paragraph of a story: its time, what it says, and the times of its events, in nanoseconds."""
+    """A paragraph of a story; `ns` is its time, `times` are those of its events."""
 
     ns: int
     text: str
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The story of a flow or a page load: its name, what happened in order of time, and a summary."""
+    """The story of the flow or page load named `of`: its entries in order of time, and a summary."""
 
     of: str
     head: str
@@ -32,7 +32,7 @@ class Story:
     summary: Sequence[str] = ()
 
     def __str__(self) -> str:
-        """Return it as wrapped text, with times in the margin."""
+        """Return wrapped text with times in the margin."""
         lines = [plain(self.head)]
         if self.entries:
             lines += ["", *(paragraph(clock(entry.ns), entry.text) for entry in self.entries)]
@@ -45,20 +45,20 @@ def clock(ns: int) -> str:
 
 
 def length(ns: int) -> str:
-    """Return a length of time in the unit that reads best."""
+    """Return a duration in milliseconds or seconds."""
     if ns < 10**9:
         return f"{ns / 1e6:.3f}".rstrip("0").rstrip(".") + " ms"
     return f"{ns / 1e9:.3f} s"
 
 
 def ends_of(record: Record, direction: str) -> str:
-    """Return from which host to which a flow's packets go in a direction."""
+    """Return the sending and the receiving host of a flow's packets in a direction."""
     host, peer = record["host"], record["peer"]
     return f"{peer} to {host}" if direction == "down" else f"{host} to {peer}"
 
 
-def tries(number: int) -> str:
-    return f"{number} {'try' if number == 1 else 'tries'}"
+def tries(count: int, kind: str = "") -> str:
+    return f"{count} {kind}{'try' if count == 1 else 'tries'}"
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -73,22 +73,19 @@ def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def byte_ranges(packets: Iterable[Packet]) -> str:
-    """Return `bytes 1-536, 1073-1608`: first and last byte of each run, of at most `_RANGES_SHOWN` runs."""
+    """Return `bytes 1-536, 1073-1608`: first and last byte of each of the first `_RANGES_SHOWN` ranges."""
     runs = merged((p.data_start, p.data_end) for p in packets if p.payload_bytes)
-    shown = [f"{start}-{end - 1}" for start, end in runs[:_RANGES_SHOWN]]
+    ranges = [f"{start}-{end - 1}" for start, end in runs[:_RANGES_SHOWN]]
     more = (
-        f" and {counted(len(runs) - len(shown), 'more run')} up to byte {runs[-1][1] - 1}"
-        if len(runs) > len(shown)
+        f" and {counted(len(runs) - len(ranges), 'more range')} up to byte {runs[-1][1] - 1}"
+        if len(runs) > len(ranges)
         else ""
     )
-    return f"bytes {', '.join(shown)}{more}" if shown else "no data"
+    return f"bytes {', '.join(ranges)}{more}" if ranges else "no data"
 
 
 def paragraph(at: str, text: str) -> str:
-    """Return a wrapped entry of the story with its time in the margin.
-
-    Every further line of `text` is a detail.
-    """
+    """Return a wrapped entry with its time in the margin. Lines of `text` after the first are details."""
     margin = " " * (_TIME_WIDTH + 2)
     first, *details = text.split("\n")
     lines = [_fill(first, f"{at:>{_TIME_WIDTH}}  ", margin)]
@@ -105,5 +102,5 @@ def plain(text: str) -> str:
 
 
 def rate(bytes_per_second: float) -> str:
-    """Write a rate in bits, as people state it."""
+    """Return a rate as text, in bits per second."""
     return scale_of("throughput_Bps", [bytes_per_second]).text(bytes_per_second)

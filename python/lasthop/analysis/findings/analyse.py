@@ -1,4 +1,4 @@
-"""From a finished campaign to its findings."""
+"""Compute the findings of a finished campaign."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def analyse(
     drawn: Drawn | None = None,
     beside: Sequence[Side] = (),
 ) -> Findings:
-    """Compute the statistics of a complete campaign; compare a study's statistics with its published numbers.
+    """Compute the statistics of a complete campaign, and compare a study's with its published numbers.
 
-    `beside` are results of the same scenario from other engines.
+    `beside` holds results of the same scenario from other engines.
     """
     tables = Tables.read(campaign.out)
     findings = replace(_statistics(campaign, tables, assets), drawn=drawn or Drawn())
@@ -74,7 +74,7 @@ def _statistics(campaign: Campaign, tables: Tables, assets: Assets | None) -> Fi
 
 
 def summary_of_points(findings: Findings) -> pl.DataFrame:
-    """Return the statistics of every cell; for a space, the report's statistics over the points."""
+    """Return the statistics of every cell; for a space, of the report's statistics over the points."""
     study = findings.campaign.plan.study
     if study.space is None or findings.assets is not None:
         return findings.summary

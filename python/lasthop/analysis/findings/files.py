@@ -1,4 +1,4 @@
-"""The tables that a finished campaign has besides its records."""
+"""Write the tables of a finished campaign's findings."""
 
 from lasthop.analysis.findings.analyse import summary_of_points
 from lasthop.analysis.findings.findings import Findings
@@ -14,7 +14,6 @@ STATEMENTS = "statements.csv"
 
 
 def write_tables(findings: Findings) -> None:
-    """Write the CSV files into the campaign's folder."""
     out = findings.campaign.out
     replace_atomically(out / SUMMARY, summary_of_points(findings).write_csv)
     if findings.comparison is not None:

@@ -1,4 +1,4 @@
-"""Findings in finished runs, as a report shows them."""
+"""Findings in finished runs, as shown by a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Timed(NamedTuple):
-    """A metric that a report compares, in its unit; `role` tells the rows of a replication apart."""
+    """A metric that a report compares, in its unit; `role` distinguishes the rows of a replication."""
 
     title: str
     metric: str
@@ -35,30 +35,30 @@ class Timed(NamedTuple):
 
 
 def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
-    """Return the times of page loads and of transfers, as far as there are any: studies print these."""
-    found: list[Timed] = []
-    if flows.is_empty():  # its columns have no types
-        return found
+    """Return the times of page loads and transfers, which studies publish, if there are any."""
+    things: list[Timed] = []
+    if flows.is_empty():  # the columns have no types
+        return things
     whole = whole_flows(flows.lazy())
     if pages is not None:
         loads = pages.with_columns(role=pl.col("page"))
-        found.append(Timed("Page loads", "response_time_s", loads))
+        things.append(Timed("Page loads", "response_time_s", loads))
         whole = outside_pages(whole, pages.lazy())
     transfers = whole.filter(pl.col("protocol").is_in(TRANSFER_PROTOCOLS)).collect()
-    return _with_values([*found, Timed("Transfers", "elapsed_s", transfers)])
+    return _with_values([*things, Timed("Transfers", "elapsed_s", transfers)])
 
 
-def headlines(found: Sequence[Section]) -> list[Timed]:
-    """Return the metrics by which levels are compared by default, as `lasthop results show` does."""
+def headlines(parts: Sequence[Section]) -> list[Timed]:
+    """Return the metrics by which `lasthop results show` compares levels by default."""
     things = [
         Timed(
             section.title,
-            one.metric,
-            one.rows.select(*section.factors, *REPLICATION, pl.col(WHO).alias("role"), one.metric),
+            column.metric,
+            column.rows.select(*section.factors, *REPLICATION, pl.col(WHO).alias("role"), column.metric),
         )
-        for section in found
-        for one in section.compared
-        if one.headline
+        for section in parts
+        for column in section.compared
+        if column.headline
     ]
     return _with_values(things)
 
@@ -69,14 +69,14 @@ def _with_values(things: Sequence[Timed]) -> list[Timed]:
     ]
 
 
-def telling(frame: pl.DataFrame, columns: Iterable[str], given: Sequence[str] = ()) -> list[str]:
-    """Return the `columns` with several values, unless another column, or one `given`, determines them."""
-    kept = [column for column in columns if frame[column].n_unique() > 1]
-    for column in reversed(kept):
-        others = [other for other in (*given, *kept) if other != column]
-        if any(frame.group_by(other).agg(pl.col(column).n_unique())[column].max() == 1 for other in others):
-            kept.remove(column)
-    return kept
+def informative(frame: pl.DataFrame, columns: Iterable[str], others: Sequence[str] = ()) -> list[str]:
+    """Return the `columns` with several values, except those that another column or `others` determine."""
+    varying = [column for column in columns if frame[column].n_unique() > 1]
+    for column in reversed(varying):
+        rivals = [other for other in (*others, *varying) if other != column]
+        if any(frame.group_by(other).agg(pl.col(column).n_unique())[column].max() == 1 for other in rivals):
+            varying.remove(column)
+    return varying
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,16 @@ class Findings:
     agreement: Sequence[Agreement] = field(default_factory=list)
     claims: Sequence[Outcome] = field(default_factory=list)
     answers: Sequence[Answer] = ()
-    """The claims' verdicts on the statements of a source, if its study lists them."""
+    """The claims' verdicts on the statements of a source, if the study lists these."""
     drawn: Drawn = field(default_factory=Drawn)
     beside: Beside | None = None
     conditions: Sequence[Condition] = ()
-    """The conditions that ended the cells, if no given number did; `precision` says how precise they are."""
+    """The stopping rules of the cells, if any; `precision` has their results."""
     precision: pl.DataFrame | None = None
 
     @property
     def has_source(self) -> bool:
-        """Whether they stand beside the numbers or statements of a source."""
+        """Whether there are numbers or statements of a source to compare with."""
         return bool(self.assets or self.answers)
 
     @property
@@ -112,7 +112,7 @@ class Findings:
 
     @functools.cached_property
     def summary(self) -> pl.DataFrame:
-        """The statistics of every cell. An answer need not wait for them: it makes those it shows."""
+        """The statistics of every cell. They are lazy because an answer computes only those it shows."""
         if self.study_summary is not None:
             return self.study_summary
         return whole_summary(self.tables, list(self.factors))
@@ -123,7 +123,7 @@ class Findings:
 
     @functools.cached_property
     def things(self) -> list[Timed]:
-        """The metrics that are shown for levels: the study's own, or else the headline metrics."""
+        """The metrics by which levels are compared: the study's, by default the headline metrics."""
         factorial = self.presentation.factorial
         if self.presentation.of_runs and factorial is not None:
             rows = self.tables.runs.with_columns(role=pl.lit("all")).collect()
@@ -135,9 +135,9 @@ class Findings:
 
     @property
     def presentation(self) -> Presentation:
-        """The study's presentation, or a plain one that compares the levels of the last factor.
+        """The study's presentation, by default one that compares the levels of the last factor.
 
-        If the published numbers lack a factor, the presentation compares the levels of that factor.
+        If the published numbers lack a factor, the levels of that factor are compared.
         """
         from lasthop.studies.presentation.spec import CompareSpec, Presentation
 
@@ -153,7 +153,7 @@ class Findings:
 
 
 def times(findings: Findings) -> str:
-    """Say how many replications a cell has."""
+    """Return the number of replications of a cell, or its range, as text."""
     counts, sets = findings.campaign.counts, findings.campaign.plan.sets
     least, most = min(counts) * sets, max(counts) * sets
     return f"{most}" if least == most else f"{least} to {most}"

@@ -1,4 +1,4 @@
-"""How precise the results of a campaign with `--until` are, as a table."""
+"""The precision of the results of a campaign with `--until`, as a table."""
 
 import math
 from collections.abc import Sequence
@@ -30,37 +30,34 @@ _SCHEMA = {
 
 
 def conditions_of(manifest: Manifest) -> list[Condition]:
-    """Return the conditions that ended the cells of a campaign.
-
-    There are none if it had a given number of replications.
-    """
+    """Return the stopping rules of a campaign; none if its number of replications was fixed."""
     until = manifest.get("until")
     return [] if until is None else [parse(text) for text in until["conditions"]]
 
 
 def precision_table(conditions: Sequence[Condition], tables: Tables) -> pl.DataFrame:
-    """Return how precise each flow of each cell is.
+    """Return the precision of each flow of each cell.
 
     Columns: the factors, then the columns of `_SCHEMA`. `value`, `ci_low` and `ci_high` are in the metric's
     unit; the interval belongs to the last look. `precision` is the distance from the value to the farther end
-    of its interval: a share of the value if the condition is relative, else in the metric's unit; null if it
-    is unknown.
+    of its interval, as a share of the value if the condition is relative, otherwise in the metric's unit;
+    null if unknown.
     """
     columns = tables.runs.collect_schema()
     factors = columns.names()[: columns.names().index("set")]
     rows = []
     for condition in conditions:
-        for found in values_of(condition, tables):
-            values = found.values[~np.isnan(found.values)]
-            if not values.size and not found.unfinished:
+        for sample in values_of(condition, tables):
+            values = sample.values[~np.isnan(sample.values)]
+            if not values.size and not sample.unfinished:
                 continue  # this flow has no such metric
             numbers = condition.intervals(values).tolist() if values.size else [None] * 3
             reached = float(condition.precision(values)) if values.size else math.nan
             met = bool(values.size and condition.met(values))
             value, low, high = numbers
-            own = (condition.text, condition.metric, condition.statistic, value, found.values.size)
+            own = (condition.text, condition.metric, condition.statistic, value, sample.values.size)
             ends = (unit_of(condition.metric), low, high, reached if math.isfinite(reached) else None)
-            rows.append([*found.levels, found.who[1], *own, *ends, met])
+            rows.append([*sample.levels, sample.who[1], *own, *ends, met])
     levels = {name: columns[name] for name in factors}
     return pl.DataFrame(rows, schema={**levels, **_SCHEMA}, orient="row").with_columns(
         pl.col(pl.Float64).fill_nan(None)

@@ -12,18 +12,18 @@ squares add up:
     SSY = sum of y^2 = SS0 + SST        SS0 = N mu^2        SST = SSA + SSB + SSC + SSAB + SSAC + SSBC + rest
 
 A term's share of the variation is 100 SSA / SST per cent. The rest depends on the number of replications.
-With one replication, it consists of the interactions of three and more factors, taken for error. With
-several, it is the error within the cells, and the higher interactions are a component of their own. Let the
+With one replication, it consists of the interactions of three and more factors, which count as error. With
+several, it is the error within the cells, and the higher interactions are a separate component. Let the
 rest have v degrees of freedom. Its mean square is MSE, and the standard error is s_e = sqrt(MSE). A term with
 MSA = SSA / df has F = MSA / MSE. An effect, a contrast sum(h y) of the N values, has the standard error s_e
 sqrt(sum(h^2)) and the interval effect +- t[(1 + confidence) / 2; v] standard error. Without degrees of
 freedom there is no estimate of the error, and no F, p or interval.
 
-Replications count as independent. In a campaign, replications of the same number meet the same link states in
-every cell. What they have in common is part of the error here, so F is rather too small and the intervals of
-effects are too wide.
+Replications count as independent. In a campaign, replications of the same number have the same link states in
+every cell. This common component is part of the error here, so F tends to be too small and the intervals of
+effects too wide.
 
-statsmodels fits the model: least squares on sum contrasts.
+statsmodels fits the model by least squares on sum contrasts.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ if TYPE_CHECKING:
 
 REPLICATION_COLUMNS = ("set", "replication")
 _WHO = {RUNS: "", PAGES: "page", SHORTS: "application", FLOWS: "role", HOPS: PLACE, STATIONS: PLACE}
-"""The tables in the order of the search for a response, and the column that tells a run's rows apart."""
+"""The tables in which a response is searched, in order, and the column that identifies a run's rows."""
 _ROWS = {PAGES: "page loads", SHORTS: "short flows", FLOWS: "flows", HOPS: "hops", STATIONS: "stations"}
 _NAMED_AT_MOST = 5
 _NOT_METRICS = frozenset({"start_s"})
 _KINDS = ("overall mean", "main effect", "interaction")
 TIMES = " x "
-"""Stands between the factors of an interaction."""
+"""Joins the factors of an interaction."""
 _ROUNDING = 1e-12
 """Relative size of values that may be rounding errors."""
 
@@ -82,9 +82,8 @@ Term = tuple[int, ...]
 class Table:
     """Values of a response, one per row.
 
-    `candidates` are the columns that may be factors; their values are text. `advice` is for a response
-    without values.
-    `ranges` are factors that do not count here: their points are replications.
+    `candidates` are the columns that may be factors; their values are text. `advice` completes the error
+    about a missing value. `ranges` are factors that are not compared: their points count as replications.
     """
 
     frame: pl.DataFrame
@@ -161,7 +160,7 @@ class Analysis:
     standard_error: float | None
 
     def frame(self) -> pl.DataFrame:
-        """Return one row per component of the variation, the standard error s_e, and one row per effect."""
+        """Return a row per component of the variation, the standard error s_e, and a row per effect."""
         parts = [
             pl.DataFrame([asdict(component) for component in self.components], infer_schema_length=None),
             pl.DataFrame({"kind": ["standard error"], "term": [""], "standard_error": [self.standard_error]}),
@@ -176,22 +175,21 @@ class Analysis:
 def read_table(source: Path, response: str, only: Sequence[str] = (), role: str | None = None) -> Table:
     """Read a response from a results folder or a CSV file.
 
-    In a folder it is a column of the first table that has it: runs, page loads, short flows or flows. For the
-    last three, it is the mean over each run's rows, or over the rows named `role`: the name of a page load,
-    the name of short flows' hosts, or the role of a flow. `only` are filters as for `select_cells`; here they
-    apply to any column that may be a factor. Raises InputError if there is no such response or nothing is
-    left.
+    In a folder it is a column of the first table of `_WHO` that has it. Except for runs, it is the mean over
+    each run's rows, or over the rows named `role`: the name of a page load, of short flows' hosts or of a
+    hop, or the role of a flow. `only` are filters as for `select_cells`, on any column that may be a factor.
+    Raises InputError if there is no such response or no row remains.
     """
     if source.is_dir():
         table = from_folder(source, response, role)
         space = read_space(source)
         folded = space.folded(table.frame.lazy(), scan_rows(source / RUNS)).collect()
         candidates = [name for name in table.candidates if name not in space.ranges]
-        names = tuple(one.name for one in space.ranges.values())
+        names = tuple(range_.name for range_ in space.ranges.values())
         table = replace(table, frame=folded, candidates=candidates, ranges=names)
     elif role is not None:
         raise InputError(
-            f"--role {role}: {source} is not a results folder; choose rows of a table with --only."
+            f"--role {role} requires a results folder, which {source} is not; select rows with --only."
         )
     else:
         table = _from_csv(source, response)
@@ -201,60 +199,60 @@ def read_table(source: Path, response: str, only: Sequence[str] = (), role: str 
 
 
 def balanced(table: Table) -> Table:
-    """Leave out the replications that not every cell has."""
+    """Return the table without the replications that some cells lack."""
     keys = [name for name in REPLICATION_COLUMNS if name in table.frame.columns]
     cells = table.frame.select(table.candidates).unique().height
     return replace(table, frame=table.frame.filter(pl.len().over(keys) == cells))
 
 
 def from_folder(folder: Path, response: str, role: str | None) -> Table:
-    """Read a response from a results folder; in a space, every point is on its own."""
+    """Read a response from a results folder. In a space, every point is a cell."""
     absent = [name for name in (RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop "
-            "study run' made. To finish a run that was stopped, repeat its command."
+            f"{folder} contains no {' and no '.join(absent)}: give a folder written by 'lasthop run' or "
+            "'lasthop study run'. To complete an interrupted run, repeat its command."
         )
     tables = {
         name: with_derived(name, _read_parquet(folder / name).lazy()).collect()
         for name in _WHO
         if (folder / name).is_file()
     }
-    if role is None:  # else only its rows count
+    if role is None:
         tables[FLOWS] = whole_flows(tables[FLOWS].lazy()).collect()
     runs = tables[RUNS]
     factors = runs.columns[: runs.columns.index("set")]
     keys = [*factors, *REPLICATION_COLUMNS]
     having = [name for name, table in tables.items() if response in _metrics(table, keys)]
     if not having:
-        known = dict.fromkeys(metric for table in tables.values() for metric in _metrics(table, keys))
-        raise InputError(_no_response(folder, response, list(known)))
+        metrics = dict.fromkeys(metric for table in tables.values() for metric in _metrics(table, keys))
+        raise InputError(_no_response(folder, response, list(metrics)))
     name = having[0] if role is None else _having_role(tables, having, response, role)
     if name == RUNS:
         return Table(runs.select(*keys, response), response, factors)
     rows = tables[name] if role is None else tables[name].filter(pl.col(_WHO[name]) == role)
-    # A mean over only the rows that have a value would look like the mean of all.
+    # A mean over some of the rows would look like the mean over all.
     whole = pl.col(response).is_not_null().all()
     frame = rows.group_by(keys, maintain_order=True).agg(pl.when(whole).then(pl.col(response).mean()))
     what = _ROWS[name]
-    advice = f"A run has one if each of its {what} has" + (
-        f" that is called {role}." if role else f"; --role chooses {what}."
+    advice = f"A run has a value only if all its {what} " + (
+        f"named {role} have one." if role else f"have one; --role selects {what}."
     )
     return Table(frame, response, factors, advice)
 
 
 def _having_role(tables: Mapping[str, pl.DataFrame], having: Sequence[str], response: str, role: str) -> str:
-    """Return the first table with rows of this role; raise InputError if there is none."""
+    """Return the first table with rows of this role."""
     named = [name for name in having if name != RUNS]
     if not named:
-        raise InputError(f"--role {role}: {response} is a metric of runs, not of flows; leave the role out.")
-    known = [who for name in named for who in tables[name][_WHO[name]].unique(maintain_order=True)]
+        raise InputError(f"--role {role}: {response} is a metric of runs, not of flows; omit --role.")
+    roles = [who for name in named for who in tables[name][_WHO[name]].unique(maintain_order=True)]
     for name in named:
         if role in tables[name][_WHO[name]]:
             return name
     raise InputError(
-        f"--role {role}: there is no such role; did you mean '{nearest(role, known)}'? Roles: "
-        f"{', '.join(known)}."
+        f"--role {role}: no row has this role; did you mean '{nearest(role, roles)}'? Roles: "
+        f"{', '.join(roles)}."
     )
 
 
@@ -262,7 +260,7 @@ def _read_parquet(file: Path) -> pl.DataFrame:
     frame = read_rows(file)
     absent = [name for name in REPLICATION_COLUMNS if name not in frame.columns]
     if absent:
-        raise InputError(f"{file} has no column {' and no '.join(absent)}: it was not made by lasthop.")
+        raise InputError(f"{file} has no column {' and no '.join(absent)}: lasthop did not write it.")
     return frame
 
 
@@ -275,9 +273,9 @@ def _metrics(frame: pl.DataFrame, keys: Sequence[str]) -> list[str]:
 
 
 def _from_csv(file: Path, response: str) -> Table:
-    if not file.is_file():  # reading a pipe waits until somebody writes into it
+    if not file.is_file():  # reading from a pipe may block
         raise InputError(
-            f"{file} is no regular file, but a pipe or a device; save its output, and name that file."
+            f"{file} is not a regular file; if it is a pipe or a device, save its output and give that file."
         )
     try:
         frame = pl.read_csv(file, infer_schema=False, glob=False)
@@ -285,26 +283,27 @@ def _from_csv(file: Path, response: str) -> Table:
         raise InputError(f"Cannot read {file}: {error.strerror or error}.") from error
     except pl.exceptions.PolarsError as error:
         raise InputError(
-            f"{file} is not a CSV table with a line of column names: {str(error).splitlines()[0]}"
+            f"{file} is not a CSV table with a header line: {str(error).splitlines()[0]}"
         ) from error
     if response not in frame.columns or response in REPLICATION_COLUMNS:
-        known = [name for name in frame.columns if name not in REPLICATION_COLUMNS]
-        raise InputError(_no_response(file, response, known))
+        columns = [name for name in frame.columns if name not in REPLICATION_COLUMNS]
+        raise InputError(_no_response(file, response, columns))
     return Table(
         frame, response, [n for n in frame.columns if n != response and n not in REPLICATION_COLUMNS]
     )
 
 
-def _no_response(source: Path, response: str, known: Sequence[str]) -> str:
+def _no_response(source: Path, response: str, columns: Sequence[str]) -> str:
     return (
-        f"--metric {response}: {source} has no such column; did you mean '{nearest(response, known)}'? "
-        f"Columns: {', '.join(known)}."
+        f"--metric {response}: {source} has no column of this name; did you mean "
+        f"'{nearest(response, columns)}'? "
+        f"Columns: {', '.join(columns)}."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """A row, in a form that filters can choose."""
+    """A row in a form that `select_cells` accepts."""
 
     row: int
     levels: dict[str, str]
@@ -315,7 +314,7 @@ class _Labels:
 
 
 def keep(table: Table, only: Sequence[str]) -> Table:
-    """Return the rows that filters choose, as `select_cells` does; the levels of the candidates as text."""
+    """Return the rows that pass the filters (see `select_cells`), with the candidates' levels as text."""
     frame = table.frame.with_columns(pl.col(table.candidates).cast(pl.String).fill_null(""))
     if only:
         levels = {name: frame[name].unique(maintain_order=True).to_list() for name in table.candidates}
@@ -342,17 +341,17 @@ def varied(table: Table) -> list[str]:
 def full_factorial(table: Table, factors: Sequence[str]) -> Design:
     """Return the design that the table forms in these factors.
 
-    The columns `set` and `replication`, if any, tell a cell's replications apart. Raises InputError if a cell
+    The columns `set` and `replication`, if any, identify a cell's replications. Raises InputError if a cell
     or a replication is missing, occurs twice or has no number, or if a factor does not vary.
     """
     columns = [_factor(table, factor) for factor in factors]
     if len(set(columns)) < len(columns):
-        raise InputError(f"--factors {','.join(factors)}: a factor is named twice.")
+        raise InputError(f"--factors {','.join(factors)}: a factor occurs twice.")
     levels = {name: table.frame[name].unique(maintain_order=True).to_list() for name in columns}
-    for name, found in levels.items():
-        if len(found) < 2:
+    for name, values in levels.items():
+        if len(values) < 2:
             raise InputError(
-                f"--factors: '{name}' is '{found[0]}' in every row and explains nothing; leave it out."
+                f"--factors: '{name}' is '{values[0]}' in every row and explains nothing; omit it."
             )
     keys = [name for name in REPLICATION_COLUMNS if name in table.frame.columns]
     _check_duplicates(table, columns, keys)
@@ -366,13 +365,13 @@ def full_factorial(table: Table, factors: Sequence[str]) -> Design:
 def _factor(table: Table, factor: str) -> str:
     if factor in table.ranges:
         raise InputError(
-            f"--factors: '{factor}' is a range and has no levels to compare; without --factors, lasthop "
-            "computes how much it matters."
+            f"--factors: '{factor}' is a range and has no levels to compare; without --factors, "
+            "lasthop computes its influence."
         )
     column = factor if factor in table.candidates else factor_column(factor)
     if column not in table.candidates:
         raise InputError(
-            f"--factors: there is no factor '{factor}'; did you mean '{nearest(factor, table.candidates)}'? "
+            f"--factors: unknown factor '{factor}'; did you mean '{nearest(factor, table.candidates)}'? "
             f"Factors: {', '.join(table.candidates)}."
         )
     return column
@@ -387,10 +386,10 @@ def _check_duplicates(table: Table, columns: Sequence[str], keys: Sequence[str])
     same = frame.filter(pl.all_horizontal(pl.col(name) == value for name, value in first.items()))
     differing = [name for name in table.candidates if name not in columns and same[name].n_unique() > 1]
     advice = (
-        f"The rows differ in {', '.join(differing)}: choose one level with --only {differing[0]}="
-        f"{same[differing[0]][0]}, or name it in --factors."
+        f"The rows differ in {', '.join(differing)}: select a level with --only {differing[0]}="
+        f"{same[differing[0]][0]}, or add it to --factors."
         if differing
-        else f"Replications are told apart by columns named {' and '.join(REPLICATION_COLUMNS)}."
+        else f"To distinguish replications, add columns named {' and '.join(REPLICATION_COLUMNS)}."
     )
     raise InputError(f"Cell {_cell(first)} occurs {same.height} times. {advice}")
 
@@ -403,26 +402,26 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
             combination for combination in itertools.product(*levels.values()) if combination not in present
         )
         named = [
-            _cell(dict(zip(levels, one, strict=True))) for one in itertools.islice(absent, _NAMED_AT_MOST)
+            _cell(dict(zip(levels, combination, strict=True))) for combination in itertools.islice(absent, _NAMED_AT_MOST)
         ]
         missing = cells - len(present)
         more = f" and {missing - len(named)} more" if missing > len(named) else ""
         raise InputError(
-            f"The design is not a full factorial: it lacks {missing} of {cells} cells: "
-            f"{'; '.join(named)}{more}. Choose levels that are all combined, with --only."
+            f"The design is not a full factorial: {missing} of {cells} cells are missing: "
+            f"{'; '.join(named)}{more}. Use --only to select levels that occur in all combinations."
         )
     if not keys:
         return
-    there = set(frame.select(*levels, *keys).iter_rows())
+    occurring = set(frame.select(*levels, *keys).iter_rows())
     replications = frame.select(*keys).unique(maintain_order=True).rows()
     for combination, replication in itertools.product(itertools.product(*levels.values()), replications):
-        if (*combination, *replication) not in there:
+        if (*combination, *replication) not in occurring:
             names = dict(zip([*levels, *keys], (*combination, *replication), strict=True))
-            raise InputError(f"The design is not balanced: it lacks {_cell(names)}, which other cells have.")
+            raise InputError(f"The design is not balanced: it lacks {_cell(names)}.")
 
 
 def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
-    """Return the response; raise InputError if a row has none, and name its place by the columns `names`."""
+    """Return the response. Raises InputError if a row has none, and identifies it by the columns `names`."""
     column = table.frame[table.response]
     numbers = column.cast(pl.Float64, strict=False)
     bad = (~numbers.is_finite()).fill_null(value=True)
@@ -430,28 +429,25 @@ def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
         row = table.frame.row(bad.arg_true()[0], named=True)
         place = _cell({name: row[name] for name in names})
         value = row[table.response]
-        what = "no value" if value in (None, "") else f"'{value}', which is not a finite number,"
-        others = f" (and {bad.sum() - 1} more such)" if bad.sum() > 1 else ""
+        what = "no value" if value in (None, "") else f"the value '{value}', which is not a finite number,"
+        others = f" (and in {bad.sum() - 1} more rows)" if bad.sum() > 1 else ""
         raise InputError(f"{table.response} has {what} in {place}{others}. {table.advice}".rstrip())
     return numbers
 
 
 def analyse(design: Design, confidence: float = 0.90) -> Analysis:
-    """Fit the model and allocate the variation; the intervals have this `confidence`.
+    """Fit the model and allocate the variation. Raises InputError if the response does not vary.
 
-    Intervals and p values hold over all looks of the design. Raises InputError if the response does not vary.
+    Intervals, with this `confidence`, and p values hold over all looks of the design.
     """
     fit = _Fit(design)
     if not fit.is_more_than_rounding(fit.model.centered_tss):
-        raise InputError(f"{design.response} is the same in every row: there is no variation to allocate.")
+        raise InputError(f"{design.response} is equal in all rows: there is no variation to analyse.")
     return Analysis(design, confidence, _components(fit), _effects(fit, confidence), fit.standard_error)
 
 
 class _Fit:
-    """A fit by statsmodels.
-
-    In its formula, factor number i is called f<i>; a term is the numbers of its factors.
-    """
+    """A fit by statsmodels. In its formula, f<i> is factor number i; a term is the numbers of its factors."""
 
     def __init__(self, design: Design) -> None:
         with extra(ANOVA, "The analysis of variance"):
@@ -465,23 +461,22 @@ class _Fit:
             for number, (name, levels) in enumerate(design.factors.items())
         }
         data = pd.DataFrame({"y": design.frame[design.response].to_numpy(), **codes})
-        # Replications leave an error beside all interactions. Without them, interactions of three and more
-        # factors are the rest.
+        # With replications, the error is separate from all interactions. Without them, interactions of three
+        # and more factors are the rest.
         order = factors if design.replications > 1 else min(2, factors)
         formula = f"y ~ ({' + '.join(f'C({name}, Sum)' for name in codes)})**{order}"
-        with np.errstate(divide="ignore", invalid="ignore"):  # perhaps no degrees of freedom are left
+        with np.errstate(divide="ignore", invalid="ignore"):  # there may be no degrees of freedom left
             self.model = OLS.from_formula(formula, data).fit()
         self.codes = np.column_stack(list(codes.values()))
         self.columns = [term_of(name) for name in self.model.model.exog_names]
         self.rest_df = round(self.model.df_resid)
-        # A rest that consists of rounding errors gives no estimate of the error.
+        # A rest of rounding errors is no estimate of the error.
         self.has_error = self.rest_df > 0 and self.is_more_than_rounding(self.model.ssr)
         self.standard_error = math.sqrt(self.model.mse_resid) if self.has_error else None
         numbers = range(factors)
         self.terms = [*itertools.combinations(numbers, 1), *itertools.combinations(numbers, 2)]
 
     def is_more_than_rounding(self, sum_of_squares: float) -> bool:
-        """Whether a sum of squares exceeds what rounding errors can make."""
         return bool(sum_of_squares > (_ROUNDING**2) * self.model.uncentered_tss)
 
     def name(self, term: Term) -> str:
@@ -499,7 +494,7 @@ def _components(fit: _Fit) -> list[Component]:
 
     model, values = fit.model, fit.design.frame.height
     total = float(model.centered_tss)
-    with np.errstate(divide="ignore", invalid="ignore"):  # perhaps no degrees of freedom are left
+    with np.errstate(divide="ignore", invalid="ignore"):  # there may be no degrees of freedom left
         rows = {term_of(name): row for name, row in anova_lm(model, typ=1).iterrows()}
 
     def component(kind: str, name: str, terms: Sequence[Term]) -> Component:
@@ -531,8 +526,8 @@ def _effects(fit: _Fit, confidence: float) -> list[Effect]:
     exog: NDArray[np.float64] = fit.model.model.exog
     labels, contrasts = [], []
     for term in [(), *fit.terms]:
-        # With sum contrasts a cell's row of the design matrix, cut to a term's columns, is the contrast of
-        # its effect.
+        # With sum contrasts, a cell's row of the design matrix, restricted to a term's columns, is the
+        # contrast of its effect.
         columns = np.array([column == term for column in fit.columns])
         for combination in itertools.product(*(range(len(levels[number])) for number in term)):
             row = np.argmax((fit.codes[:, list(term)] == combination).all(axis=1))
@@ -554,7 +549,7 @@ def _effects(fit: _Fit, confidence: float) -> list[Effect]:
 def show(analysis: Analysis) -> None:
     from rich.console import Console
 
-    # Wider than any terminal: half a number is none, and a line that is too long for the terminal wraps.
+    # Wider than any terminal, so that the terminal wraps long lines and no number is truncated.
     console = Console(width=1000, highlight=False)
     design = analysis.design
     shape = " x ".join(f"{name} ({len(levels)})" for name, levels in design.factors.items())
@@ -570,7 +565,7 @@ def show(analysis: Analysis) -> None:
     )
     if design.looks > 1:
         console.print(
-            f"The campaign ran until it was precise: p and intervals hold over its {design.looks} looks."
+            f"The campaign had a stopping rule: p and intervals hold over its {design.looks} looks."
         )
     for kind, title in (("main effect", "Main effects"), ("interaction", "First-order interactions")):
         chosen = [effect for effect in effects if effect.kind == kind]
@@ -585,8 +580,8 @@ def _error_text(analysis: Analysis, decimals: int) -> str:
         freedom = f"{rest.degrees_of_freedom} degrees of freedom"
         return f"standard error {analysis.standard_error:.{decimals}f} with {freedom}."
     if rest.degrees_of_freedom:
-        return "the effects explain every value, so that there is no error to test them against."
-    return "no degrees of freedom are left to estimate an error: that takes replications, or a third factor."
+        return "the effects explain every value, so there is no error to test them against."
+    return "no degrees of freedom are left to estimate the error; replications or a third factor add some."
 
 
 def _variation_table(analysis: Analysis) -> RichTable:
@@ -597,15 +592,15 @@ def _variation_table(analysis: Analysis) -> RichTable:
     table = _rich_table("Allocation of variation", ["component"], numbers)
     higher = "rest (higher interactions)" if len(analysis.design.factors) > 2 else "rest"
     names = {"rest": "error" if analysis.design.replications > 1 else higher}
-    for one in analysis.components:
+    for component in analysis.components:
         table.add_row(
-            escape(one.term or names.get(one.kind, one.kind)),
-            f"{one.sum_of_squares:.{decimals}f}",
-            _text(one.percent, ".2f"),
-            _text(one.degrees_of_freedom, "d"),
-            _text(one.mean_square, ".4g"),
-            _text(one.f, ".4g"),
-            "<0.0001" if one.p is not None and one.p < 0.0001 else _text(one.p, ".4f"),
+            escape(component.term or names.get(component.kind, component.kind)),
+            f"{component.sum_of_squares:.{decimals}f}",
+            _text(component.percent, ".2f"),
+            _text(component.degrees_of_freedom, "d"),
+            _text(component.mean_square, ".4g"),
+            _text(component.f, ".4g"),
+            "<0.0001" if component.p is not None and component.p < 0.0001 else _text(component.p, ".4f"),
         )
     return table
 
@@ -615,10 +610,10 @@ def _effects_table(title: str, effects: Sequence[Effect], analysis: Analysis, de
 
     percent = f"{100 * analysis.confidence:g} %"
     table = _rich_table(title, ["factor", "level"], ["effect", "std. error", f"{percent} from", "to"])
-    for one in effects:
-        numbers = (one.effect, one.standard_error, one.ci_low, one.ci_high)
+    for effect in effects:
+        numbers = (effect.effect, effect.standard_error, effect.ci_low, effect.ci_high)
         table.add_row(
-            escape(one.term), escape(one.level), *(_text(number, f".{decimals}f") for number in numbers)
+            escape(effect.term), escape(effect.level), *(_text(number, f".{decimals}f") for number in numbers)
         )
     return table
 
@@ -639,5 +634,5 @@ def _text(value: float | None, form: str) -> str:
 
 
 def _decimals(largest: float) -> int:
-    """Return how many decimals show four digits of the largest number."""
+    """Return the number of decimals that shows four digits of the largest number."""
     return max(0, 3 - math.floor(math.log10(largest))) if largest > 0 else 0

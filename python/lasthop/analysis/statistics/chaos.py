@@ -1,19 +1,18 @@
 """Sobol indices of any sample by a sparse polynomial chaos expansion.
 
-Every factor x_i has functions that are orthonormal over its levels: Legendre polynomials for a range,
+Each factor x_i has functions that are orthonormal over its levels: Legendre polynomials for a range,
 contrasts for named levels. The response is regressed on their products,
 
     y = c_0 + sum over a of c_a * phi_a1(x_1) * phi_a2(x_2) * ...
 
-so that its variance is the sum of the c_a^2. The first-order index of x_i is the share of the terms of x_i
+so its variance is the sum of the c_a^2. The first-order index of x_i is the share of the terms of x_i
 alone; its total index is the share of all terms with x_i (Sudret, Reliability Engineering and System Safety
-93, 2008). Orthogonal matching pursuit adds the terms one by one. Cross-validation decides how many, and how
-much of the variation they predict. The intervals come from a percentile bootstrap, which draws whole points
-and selects the terms again.
+93, 2008). Orthogonal matching pursuit adds the terms one by one. Cross-validation determines their number,
+and how much of the variation they predict. The intervals come from a percentile bootstrap, which resamples
+whole points and selects the terms again.
 
-Saltelli's estimators need no model for the response. But they need a design of their own, with that many runs
-again for each further factor. Here the same points serve plots, indices and comparisons, and points may be
-added.
+Saltelli's estimators need no model for the response, but a special design that grows with the number of
+factors. Here the same points serve plots, indices and comparisons, and points can be added.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _DEGREES_MAX = 12
 _TERMS_MAX = 500
-"""This many products are tried, in the order of their degrees."""
+"""The largest number of candidate products, in the order of their degrees."""
 _POINTS_PER_TERM = 3
 _SELECTED_MAX = 60
 _FOLDS = 5
@@ -39,14 +38,14 @@ RESAMPLES = 200
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """Functions of one factor at every row, orthonormal over the factor's levels, and the degree of each."""
+    """Functions of a factor at every row, orthonormal over the factor's levels, and their degrees."""
 
     values: Floats
     degrees: Sequence[int]
 
 
 def of_range(shares: Floats) -> Functions:
-    """Return the Legendre polynomials of a range at its levels, given as shares of the range, 0 to 1."""
+    """Return the Legendre polynomials of a range at its levels, which are shares of the range, 0 to 1."""
     degrees = range(1, _DEGREES_MAX + 1)
     values = np.polynomial.legendre.legvander(2 * shares - 1, _DEGREES_MAX)[:, 1:]
     sizes = np.sqrt([2 * degree + 1 for degree in degrees])
@@ -54,7 +53,7 @@ def of_range(shares: Floats) -> Functions:
 
 
 def of_levels(codes: NDArray[np.int64], count: int) -> Functions:
-    """Return orthonormal contrasts of `count` named levels, which are given by their numbers from 0."""
+    """Return orthonormal contrasts of `count` named levels, which are numbered from 0 in `codes`."""
     dummies = np.eye(count)
     dummies[:, 0] = 1
     contrasts = np.linalg.qr(dummies)[0][:, 1:] * np.sqrt(count)
@@ -70,7 +69,7 @@ class Basis:
 
 
 def products(factors: Sequence[Functions]) -> Basis:
-    """Return the products of the lowest total degrees, up to the number that is tried."""
+    """Return the products of the lowest total degrees, at most about `_TERMS_MAX`."""
     chosen: list[tuple[int, ...]] = []
     for degree in range(1, _DEGREES_MAX + 1):
         more = list(_of_degree([factor.degrees for factor in factors], degree))
@@ -97,7 +96,7 @@ def _of_degree(degrees: Sequence[Sequence[int]], total: int) -> Iterator[tuple[i
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Terms in the order in which they are added, and the regression on the first ones."""
+    """Terms in the order of their addition, and the regression on the first of them."""
 
     terms: list[int]
     frame: Floats
@@ -106,7 +105,7 @@ class _Path:
 
     @classmethod
     def of(cls, basis: Floats, response: Floats, most: int) -> _Path:
-        """Add up to `most` terms; each time, the term that correlates most with the rest of the response."""
+        """Add up to `most` terms, each time the term with the highest correlation with the residual."""
         rows = len(basis)
         centred = basis - basis.mean(axis=0)
         sizes = np.linalg.norm(centred, axis=0)
@@ -122,15 +121,15 @@ class _Path:
             shares = frame[:, :step].T @ centred[:, best]
             direction = centred[:, best] - frame[:, :step] @ shares
             size = np.linalg.norm(direction)
-            if size <= 1e-6 * sizes[best]:  # earlier terms contain it at these rows
+            if size <= 1e-6 * sizes[best]:  # a linear combination of earlier terms at these rows
                 continue
             frame[:, step] = direction / size
             triangle[:step, step], triangle[step, step] = shares, size
             left = left - frame[:, step] * (frame[:, step] @ left)
             terms.append(best)
-        found = len(terms)
-        frame = frame[:, :found]
-        return cls(terms, frame, triangle[:found, :found], frame.T @ response)
+        count = len(terms)
+        frame = frame[:, :count]
+        return cls(terms, frame, triangle[:count, :count], frame.T @ response)
 
     def coefficients(self, count: int) -> Floats:
         from scipy.linalg import solve_triangular
@@ -148,11 +147,9 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """The indices with the ends of their intervals.
+    """The indices with the ends of their intervals, from a polynomial with this number of `terms`.
 
-    `terms` of the polynomial predict `predicted` of the variation.
-
-    `predicted` is 1 less the mean squared error at left-out points over the variance of the response.
+    `predicted` is 1 minus the ratio of the mean squared error at left-out points to the response's variance.
     """
 
     estimate: Shares
@@ -167,7 +164,7 @@ def sobol_indices(
 ) -> Indices:
     """Return the Sobol indices of a response; rows with the same number in `points` belong to one point.
 
-    The response has to vary. The same seed gives the same intervals.
+    The response must vary. The intervals depend on the seed.
     """
     basis = products(factors)
     generator = np.random.default_rng(seed)
@@ -176,13 +173,13 @@ def sobol_indices(
     terms, predicted = _cross_validated(basis.values, response, points, most, generator)
     estimate = _shares(basis, response, terms)
     rows = [np.flatnonzero(points == number) for number in numbers]
-    found = []
+    resampled = []
     for _ in range(RESAMPLES):
         drawn = np.concatenate([rows[place] for place in generator.integers(numbers.size, size=numbers.size)])
-        found.append(_shares(Basis(basis.values[drawn], basis.members), response[drawn], terms))
+        resampled.append(_shares(Basis(basis.values[drawn], basis.members), response[drawn], terms))
     ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
     firsts, totals = (
-        np.quantile([getattr(one, name) for one in found], ends, axis=0) for name in ("first", "total")
+        np.quantile([getattr(shares, name) for shares in resampled], ends, axis=0) for name in ("first", "total")
     )
     return Indices(estimate, Shares(firsts[0], totals[0]), Shares(firsts[1], totals[1]), terms, predicted)
 
@@ -190,20 +187,20 @@ def sobol_indices(
 def _cross_validated(
     basis: Floats, response: Floats, points: NDArray[np.int64], most: int, generator: np.random.Generator
 ) -> tuple[int, float]:
-    """Return the number of terms that predicts left-out points best, and how well it does."""
+    """Return the number of terms that predicts left-out points best, and the share that it predicts."""
     numbers = np.unique(points)
     folds = dict(zip(numbers, generator.permutation(numbers.size) % _FOLDS, strict=True))
     fold = np.array([folds[number] for number in points])
     errors = np.zeros(most + 1)
     for number in range(_FOLDS):
-        kept, left_out = fold != number, fold == number
-        path = _Path.of(basis[kept], response[kept], most)
-        means = basis[kept].mean(axis=0)
+        training, left_out = fold != number, fold == number
+        path = _Path.of(basis[training], response[training], most)
+        means = basis[training].mean(axis=0)
         for count in range(most + 1):
-            used = min(count, len(path.terms))  # more terms than there are change nothing
+            used = min(count, len(path.terms))
             own = path.terms[:used]
             centred = basis[np.ix_(left_out, own)] - means[own]
-            guess = response[kept].mean() + centred @ path.coefficients(used)
+            guess = response[training].mean() + centred @ path.coefficients(used)
             errors[count] += np.sum((response[left_out] - guess) ** 2)
     best = int(np.argmin(errors))
     return best, float(1 - errors[best] / np.sum((response - response.mean()) ** 2))

@@ -1,6 +1,6 @@
 """The statistics of metrics over replications.
 
-The statistics of a single replication need no numpy, whose loading takes a fifth of a short run.
+Those of a single replication do without numpy, as its import takes a fifth of the time of a short run.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Summary:
 
 
 def summarise(values: Sequence[float], method: PercentileMethod = "linear") -> Summary | None:
-    """Summarise the values that are numbers; `None` if there are none."""
+    """Summarise the values that are not NaN; `None` if there are none."""
     numbers = [value for value in values if not math.isnan(value)]
     if not numbers:
         return None
     if len(numbers) == 1:
-        [one] = numbers
-        return Summary(1, one, one, one, one, one, one)
+        [value] = numbers
+        return Summary(1, value, value, value, value, value, value)
     import numpy as np
 
     from lasthop.common.statistics.estimates import percentiles
@@ -63,16 +63,16 @@ def describe_one(row: Sequence[float | None], metrics: Sequence[str], looks: int
     """Compute the result of `describe` for a single row; a missing value may also be `None`."""
     confidence = shared(CONFIDENCE, looks)
     ranks = {name: bounding_ranks(1, percent, confidence) for name, percent in QUANTILES.items()}
-    found: list[Statistic] = []
+    statistics: list[Statistic] = []
     for metric, value in zip(metrics, row, strict=True):
         if value is not None and not math.isnan(value):
             unit = unit_of(metric)
             for name, ends in ranks.items():
                 low, high = (math.nan if rank is None else value for rank in ends)
-                found.append((metric, name, value, 1, unit, low, high))
-            # Sums begin with 0: the mean of -0 is 0.
-            found.append((metric, "mean", 0.0 + value, 1, unit, math.nan, math.nan))
-    return found
+                statistics.append((metric, name, value, 1, unit, low, high))
+            # Sums start at 0, so the mean of -0 is 0.
+            statistics.append((metric, "mean", 0.0 + value, 1, unit, math.nan, math.nan))
+    return statistics
 
 
 def describe(
@@ -85,38 +85,38 @@ def describe(
     ends_of_mean: bool = False,
     looks: int = 1,
 ) -> list[list[Statistic]]:
-    """Compute for each group of rows the statistics of metrics; skip those without values.
+    """Compute the statistics of metrics for each group of rows; skip those without values.
 
-    Metrics are the columns of `rows`, `sets` has the set of each row, and `groups` the numbers of its rows. A
-    missing value, and a missing end of an interval, is NaN.
+    Metrics are the columns of `rows`, `sets` has the set of each row, and `groups` the row numbers of each
+    group. Missing values and missing ends of intervals are NaN.
     """
     import numpy as np
 
     present = ~np.isnan(rows)
-    # Whatever their group and metric, values in the same rows and sets are computed at once.
+    # Groups and metrics with values in the same rows and sets are computed together.
     alike: dict[tuple[bytes, bytes], list[tuple[int, int]]] = {}
     for group, own in enumerate(groups):
         of_sets = sets[own].tobytes()
         for place, where in enumerate(np.ascontiguousarray(present[own].T)):
             alike.setdefault((of_sets, where.tobytes()), []).append((group, place))
-    found: list[list[list[Statistic]]] = [[[] for _ in metrics] for _ in groups]
+    statistics: list[list[list[Statistic]]] = [[[] for _ in metrics] for _ in groups]
     for cases in alike.values():
         group, place = cases[0]
-        kept = present[groups[group], place]
-        if not kept.any():
+        usable = present[groups[group], place]
+        if not usable.any():
             continue
-        held = np.stack([groups[group][kept] for group, _ in cases])
-        block = rows[held, np.array([[place] for _, place in cases])]
+        members = np.stack([groups[group][usable] for group, _ in cases])
+        block = rows[members, np.array([[place] for _, place in cases])]
         narrower = shared(0.90, looks) if ends_of_mean else None
-        names, numbers = _statistics(block, sets[held[0]], method, shared(CONFIDENCE, looks), narrower)
+        names, numbers = _statistics(block, sets[members[0]], method, shared(CONFIDENCE, looks), narrower)
         for (group, place), lines in zip(cases, numbers.transpose(2, 1, 0).tolist(), strict=True):
             metric, count = metrics[place], block.shape[1]
             unit = unit_of(metric)
-            found[group][place] = [
+            statistics[group][place] = [
                 (metric, name, value, count, unit, low, high)
                 for name, (value, low, high) in zip(names, lines, strict=True)
             ]
-    return [list(itertools.chain.from_iterable(lines)) for lines in found]
+    return [list(itertools.chain.from_iterable(lines)) for lines in statistics]
 
 
 def _statistics(
@@ -126,10 +126,10 @@ def _statistics(
     confidence: float,
     narrower: float | None,
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """Compute the statistics of each row of `block`, whose columns are of these `sets`: names and numbers.
+    """Return names and numbers of the statistics of each row of `block`, whose columns belong to `sets`.
 
-    The axes of the numbers are: estimate, low, high; statistic; row. With a confidence `narrower`, the ends
-    of the mean's interval at it are two statistics more.
+    The axes of the numbers are: estimate, low, high; statistic; row. The ends of the mean's interval with the
+    confidence `narrower` are two additional statistics.
     """
     import numpy as np
 
@@ -142,7 +142,7 @@ def _statistics(
     names = [*QUANTILES, "mean"]
     means = mean_intervals(block, confidence)
     numbers = [quantiles_over_sets(block, sets, list(QUANTILES.values()), method, confidence), means[:, None]]
-    # A single replication per set does not show how steady a metric is.
+    # A set with a single replication has no quartile range.
     _, sizes = np.unique(sets, return_counts=True)
     if sizes.min() > 1:
         names.append(QUARTILE_RANGE)

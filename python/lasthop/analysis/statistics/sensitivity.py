@@ -34,31 +34,31 @@ class Sensitivity:
 
     @property
     def interactions(self) -> float:
-        """Share of the explained variance that no factor explains alone."""
+        """Share of the explained variance due to interactions."""
         return max(0.0, 1 - float(self.indices.estimate.first.sum()))
 
     def table(self) -> pl.DataFrame:
-        """Return a row per factor: both indices, their intervals, and the numbers behind them."""
-        found = self.indices
+        """Return a row per factor: both indices, their intervals, and the sizes of the computation."""
+        indices = self.indices
         columns = {
             f"{name}{end}": getattr(shares, name)
             for name in ("first", "total")
-            for end, shares in (("", found.estimate), ("_ci_low", found.low), ("_ci_high", found.high))
+            for end, shares in (("", indices.estimate), ("_ci_low", indices.low), ("_ci_high", indices.high))
         }
         return pl.DataFrame(
             {"metric": [self.metric] * len(self.factors), "factor": self.factors, **columns}
         ).with_columns(
             interactions=pl.lit(self.interactions),
-            predicted=pl.lit(found.predicted),
+            predicted=pl.lit(indices.predicted),
             noise=pl.lit(self.noise, dtype=pl.Float64),
-            terms=pl.lit(found.terms),
+            terms=pl.lit(indices.terms),
             points=pl.lit(self.points),
             replications=pl.lit(self.replications),
         )
 
 
 def analyse(folder: Path, metric: str, only: Sequence[str] = (), role: str | None = None) -> Sensitivity:
-    """Compute the Sobol indices of a metric; raise InputError if the results do not suffice."""
+    """Compute the Sobol indices of a metric. Raises InputError if the results do not suffice."""
     manifest = finished(folder)
     ranges = read_space(folder).ranges
     table = from_folder(folder, metric, role)
@@ -68,22 +68,22 @@ def analyse(folder: Path, metric: str, only: Sequence[str] = (), role: str | Non
     points = means.select(list(ranges)).unique(maintain_order=True).with_row_index(_POINT)
     if points.height < _POINTS_MIN:
         raise InputError(
-            f"{folder} has {points.height} points, too few for Sobol indices: run it with --points "
-            f"{4 * _POINTS_MIN} or more."
+            f"{folder} has {points.height} points, which is too few for Sobol indices: run the scenario with "
+            f"--points {4 * _POINTS_MIN} or more."
         )
     rows = means.join(points, on=list(ranges), how="left", maintain_order="left")
     functions = [_functions(rows[name], ranges.get(name)) for name in inputs]
     response = rows[metric].to_numpy()
     if np.ptp(response) <= 1e-12 * np.abs(response).max():
-        raise InputError(f"{metric} is the same everywhere: there is no variance to explain.")
+        raise InputError(f"{metric} has the same value everywhere: there is no variance to explain.")
     numbers = rows[_POINT].to_numpy().astype(np.int64)
-    found = sobol_indices(functions, response, numbers, int(manifest["identity"]["seed"]))
+    indices = sobol_indices(functions, response, numbers, int(manifest["identity"]["seed"]))
     names = [ranges[name].name if name in ranges else name.removeprefix("factor_") for name in inputs]
-    return Sensitivity(metric, names, points.height, rows.height, replications, found, noise)
+    return Sensitivity(metric, names, points.height, rows.height, replications, indices, noise)
 
 
 def _means(table: Table, inputs: Sequence[str]) -> tuple[pl.DataFrame, float | None, int]:
-    """Return cells' means over their replications, the share of noise in the variation, the replications."""
+    """Return cells' means over replications, the share of noise in the variation, and the replications."""
     values = numbers_of(table, [*inputs, *REPLICATION_COLUMNS])
     cells = table.frame.with_columns(values).group_by(inputs, maintain_order=True)
     name = table.response

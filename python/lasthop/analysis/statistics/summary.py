@@ -1,17 +1,16 @@
-"""From rows of flows to the statistics of every metric, for `summary.csv`.
+"""The statistics of every metric, for `summary.csv`.
 
 Columns: the factors, `flow`, `metric`, `statistic`, `value`, `replications`, `unit`, `ci_low`, `ci_high`;
 `flow` is a role, a page load, the name of short flows' hosts, or a hop and a direction. For short flows there
 are two more rows for the ends of the mean's 90 % interval, with the statistics `ci_low` and `ci_high`.
 
 With one set, `value` is the statistic over the set's replications. With several sets it is the mean of the
-sets' statistics. A published number, itself the statistic of one set, is an instance of this. Noise of single
-sets averages out, and extremes do not grow with the number of sets. `replications` counts all values used,
-over all sets.
+sets' statistics, so noise of single sets averages out, and extremes do not grow with the number of sets. (A
+published number is the statistic of one set.) `replications` counts all values used, over all sets.
 
-`ci_low` and `ci_high` are the ends of the value's 95 % interval, empty where the replications do not bound
-it. With one set the interval is by order statistics, or Student's for a mean; with several sets it is
-Student's over the sets' statistics. See `lasthop.common.statistics.estimates`.
+`ci_low` and `ci_high` are the ends of the value's 95 % interval, empty if the replications do not bound it.
+With one set, quantiles have intervals from order statistics, and means have Student's; with several sets the
+interval is Student's over the sets' statistics. See `lasthop.common.statistics.estimates`.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ from lasthop.common.statistics.quantiles import PercentileMethod
 
 DIGITS = 6
 INTERVAL = ("ci_low", "ci_high")
-"""The columns of the ends of a statistic's interval."""
 FLOATS = ("value", *INTERVAL)
 NUMBERS: dict[str, pl.DataType] = {
     "value": pl.Float64(),
@@ -35,19 +33,19 @@ NUMBERS: dict[str, pl.DataType] = {
     **dict.fromkeys(INTERVAL, pl.Float64()),
 }
 STATISTIC: dict[str, pl.DataType] = {"metric": pl.String(), "statistic": pl.String(), **NUMBERS}
-"""The columns of a statistic, behind the columns that identify it."""
+"""The columns of a statistic, after the columns that identify it."""
 _NOT_METRICS = {"set", "replication", "start_s"}
 _ROW = "_row"
 _READ_AT_ONCE = 250_000
-"""Number of values that are in memory together."""
+"""Number of values in memory at a time."""
 _HOSTS = "application"
 """The column of `shorts.parquet` that names the hosts."""
 
 
 def in_cell(levels: Mapping[str, str]) -> pl.Expr:
     """Return the condition for rows that have all these levels."""
-    held = [pl.col(factor_column(factor)) == level for factor, level in levels.items()]
-    return pl.all_horizontal(pl.lit(value=True), *held)
+    conditions = [pl.col(factor_column(factor)) == level for factor, level in levels.items()]
+    return pl.all_horizontal(pl.lit(value=True), *conditions)
 
 
 def for_each_level(
@@ -57,7 +55,7 @@ def for_each_level(
 ) -> pl.DataFrame:
     """Compute a table from each part of `frame` with equal `columns`; stack them, with `columns` in front.
 
-    `compute` also gets the levels in those columns.
+    `compute` also receives the levels in those columns.
     """
     if not columns:
         return compute(frame, {})
@@ -92,7 +90,7 @@ def whole_summary(tables: Tables, factors: Sequence[str]) -> pl.DataFrame:
 
 
 def _programs(runs: pl.LazyFrame) -> pl.LazyFrame | None:
-    """Return the runs' facts about real programs; `None` if there is none."""
+    """Return the columns of runs about real programs; `None` without programs."""
     columns = runs.collect_schema().names()
     if PROGRAM not in columns:
         return None
@@ -116,11 +114,9 @@ def generic_summary(
     programs: pl.LazyFrame | None = None,
     looks: int = 1,
 ) -> pl.DataFrame:
-    """Compute the statistics of every metric in every cell.
+    """Compute the statistics of every metric, or of those in `only`, in every cell.
 
-    They are those of programs, pages, short flows, roles, hops and stations.
-
-    With `only`, compute only these metrics. Intervals hold over this many `looks`.
+    They cover programs, pages, short flows, roles, hops and stations. Intervals hold over this many `looks`.
     """
     columns = [factor_column(factor) for factor in factors]
     records: list[tuple[object, ...]] = []
@@ -141,16 +137,16 @@ def generic_summary(
 
 
 def rounded(values: pl.Series) -> pl.Series:
-    """Round numbers to `DIGITS` as Python's `round` does, which goes by their exact decimal values."""
+    """Round numbers to `DIGITS` as Python's `round` does, by their exact decimal values."""
     scaled = values * 10.0**DIGITS
     whole = scaled.round()
-    # The product is off by half its last binary digit at most: not enough to cross the middle from here.
+    # The product is off by at most half its last binary digit, which cannot cross the middle from here.
     from_middle = ((scaled - whole).abs() - 0.5).abs()
     clear = (scaled.abs() < 2.0**50) & (from_middle > scaled.abs() * 2.0**-52)
-    # Polars would divide by a single number by multiplying with its inverse, which is not exact.
-    found = whole / pl.repeat(10.0**DIGITS, len(whole), eager=True)
+    # To divide by a scalar, Polars multiplies by its inverse, which is inexact.
+    quotient = whole / pl.repeat(10.0**DIGITS, len(whole), eager=True)
     doubtful = (values.is_finite() & ~clear).arg_true()
-    return found.scatter(doubtful, [round(value, DIGITS) for value in values.gather(doubtful)])
+    return quotient.scatter(doubtful, [round(value, DIGITS) for value in values.gather(doubtful)])
 
 
 def by_group(
@@ -162,11 +158,9 @@ def by_group(
     ends_of_mean: bool = False,
     looks: int = 1,
 ) -> Iterator[tuple[object, ...]]:
-    """Yield the statistics of the metrics in each group of rows with equal `keys`, after these keys.
+    """Yield the statistics (see `describe`) of each group of rows with equal `keys`, preceded by these keys.
 
-    See `describe`.
-
-    Few columns are read at a time.
+    Only some of the columns are in memory at a time.
     """
     groups = (
         frame.select(keys)
@@ -179,19 +173,19 @@ def by_group(
     alone = groups.height == height
     places = [] if alone else [rows.to_numpy() for rows in groups[_ROW]]
     at_once = max(1, _READ_AT_ONCE // max(1, height))
-    found: list[list[Statistic]] = [[] for _ in range(groups.height)]
+    statistics: list[list[Statistic]] = [[] for _ in range(groups.height)]
     for start in range(0, len(metrics), at_once):
         metrics_read = metrics[start : start + at_once]
         rows = frame.select("set", pl.col(metrics_read).cast(pl.Float64)).collect()
         if alone:  # a single replication
-            for lines, row in zip(found, rows.select(metrics_read).iter_rows(), strict=True):
+            for lines, row in zip(statistics, rows.select(metrics_read).iter_rows(), strict=True):
                 lines.extend(describe_one(row, metrics_read, looks))
             continue
         sets, values = rows["set"].to_numpy(), rows.select(metrics_read).to_numpy()
         described = describe(
             values, sets, places, metrics_read, method, ends_of_mean=ends_of_mean, looks=looks
         )
-        for lines, more in zip(found, described, strict=True):
+        for lines, more in zip(statistics, described, strict=True):
             lines.extend(more)
-    for group, lines in zip(groups.select(keys).iter_rows(), found, strict=True):
+    for group, lines in zip(groups.select(keys).iter_rows(), statistics, strict=True):
         yield from ((*group, *line) for line in lines)

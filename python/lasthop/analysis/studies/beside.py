@@ -1,7 +1,7 @@
-"""Results of the same scenario from other engines, number by number beside a campaign's results.
+"""Results of the same scenario from several engines, number by number.
 
-`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and one column
-per folder of results, named after its engine.
+`engines.csv` has the key columns of `summary.csv`, `published` if there are published numbers, and a column
+for each folder of results, named after its engine.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from lasthop.studies.catalogue import Assets
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One column: results of one engine in one folder. `name` tells it from the others."""
+    """A column: the results of an engine in a folder, under a distinct `name`."""
 
     name: str
     folder: Path
@@ -41,22 +41,22 @@ class Side:
 
     @property
     def late_runs(self) -> int | None:
-        """Number of runs that were too late to be valid, if the engine counts them."""
+        """Number of runs that are invalid because of lateness, if the engine counts them."""
         runs = self.tables.runs
         return height(runs.filter(~pl.col("valid"))) if "valid" in runs.collect_schema() else None
 
 
 def read_side(folder: Path, plan: Plan) -> Side:
-    """Read finished results that belong to the scenario of `plan` and have some of its cells."""
+    """Read finished results that belong to the scenario of `plan` and contain some of its cells."""
     manifest = finished(folder)
     identity = manifest["identity"]
     if identity["scenario_digest"] != plan.study.digest:
         raise InputError(
-            f"--beside {folder}: these results are of another scenario, '{identity['scenario']}', or of an "
-            f"older version of '{plan.study.name}'. Run the present one into another folder."
+            f"--beside {folder}: these results belong to another scenario, '{identity['scenario']}', or to an "
+            f"older version of '{plan.study.name}'. Run the current version into another folder."
         )
     if not {cell.key for cell in plan.cells} & set(identity["cells"]):
-        raise InputError(f"--beside {folder}: these results have none of the cells that you asked for.")
+        raise InputError(f"--beside {folder}: these results contain none of the selected cells.")
     return Side(str(identity["engine"]), folder, manifest, Tables.read(folder))
 
 
@@ -71,7 +71,7 @@ def named(sides: Sequence[Side]) -> list[Side]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The sides, and their numbers in a table: the `keys`, `published` for a study, and a column per side."""
+    """The sides and their numbers: a table with `keys`, `published` for a study, and a column per side."""
 
     sides: Sequence[Side]
     keys: Sequence[str]
@@ -80,7 +80,7 @@ class Beside:
 
 
 def lay_beside(sides: Sequence[Side], study: _core.Study, assets: Assets | None) -> Beside:
-    """Join the statistics of all sides to those of the first."""
+    """Join the statistics of all sides to those of the first side."""
     factors = list(study.factors)
     sides = named(sides)
     summaries = {side.name: summary_of(side.tables, factors, assets) for side in sides}

@@ -1,4 +1,4 @@
-"""Published numbers compared with measured ones: `comparison.csv` and the agreement table."""
+"""Comparison of published with measured numbers: `comparison.csv` and the agreement table."""
 
 import itertools
 import textwrap
@@ -21,7 +21,7 @@ _EPSILON = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The rule by which a measured number counts as equal to the published one."""
+    """The tolerance within which a measured number counts as equal to the published number."""
 
     tolerance: float
     relative: bool
@@ -56,10 +56,8 @@ RULES: dict[str, Rule] = {
     "efficiency": RATIO,
     "fairness": RATIO,
 }
-"""The rules: times and rates are relative. Counts are absolute, as they are small and often zero.
-
-RED's counts are random, so their bound is wider. Efficiency and fairness are absolute.
-"""
+"""Rules for times and rates are relative. Those for counts, which are small and often zero, are absolute, and
+wider for the random counts of RED. Those for efficiency and fairness are absolute."""
 
 
 def judge(metric: str, published: float, measured: float | None) -> tuple[bool | None, str]:
@@ -75,7 +73,7 @@ def judge(metric: str, published: float, measured: float | None) -> tuple[bool |
 
 
 def band(metric: str, published: float) -> tuple[float, float] | None:
-    """Return the least and the greatest value that the metric's rule takes for the published one."""
+    """Return the least and the greatest value that count as equal to the published number."""
     rule = RULES.get(metric)
     if rule is None:
         return None
@@ -92,10 +90,10 @@ def _tolerance(rule: Rule, published: float) -> float:
 def compare(summary: pl.DataFrame, assets: Assets, extra: Sequence[str] = ()) -> pl.DataFrame:
     """Join a study's summary to its published numbers.
 
-    One row per published number of a cell that was run, in the order of `published.csv`: its key columns,
-    `published`, `measured`, `ratio` (measured / published), `difference` (measured - published), `within`,
-    `rule`, `note`. The rows repeat for every combination of the levels in the columns `extra`, which come
-    first.
+    There is a row for each published number of a cell that was run, in the order of `published.csv`: its key
+    columns, `published`, `measured`, `ratio` (measured / published), `difference` (measured - published),
+    `within`, `rule`, `note`. The rows repeat for every combination of levels in the columns `extra`, which
+    come first.
     """
     return for_each_level(summary, extra, lambda part, _: _compare(part, assets))
 
@@ -128,7 +126,7 @@ def _compare(summary: pl.DataFrame, assets: Assets) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The number of met published numbers of a kind, among those that were run."""
+    """The number of published numbers of a kind that agree, among those that were run."""
 
     what: str
     scope: str
@@ -136,9 +134,9 @@ class Agreement:
     hits: int
     total: int
     level: str = ""
-    """Levels of the factors that the published numbers do not know."""
+    """Levels of the factors that the published numbers do not have."""
     rms: float | None = None
-    """Root mean square of the differences, once per kind; only for absolute rules that are not for counts."""
+    """Root mean square of the differences, once per kind; only for absolute rules, except counts."""
 
     @property
     def share(self) -> float:
@@ -157,13 +155,13 @@ _COUNT_TITLES = {
     "sack_blocks": "ACKs with SACK",
 }
 MIDDLES = ["median", NOT_STATED]
-"""Statistics over replications that locate the numbers."""
+"""Statistics of location over replications."""
 CENTRES = [*MIDDLES, VALUE]
-"""Statistics that count in the agreement: they locate the numbers and do not describe their spread."""
+"""Statistics that count in the agreement: those of location, not of spread."""
 
 
 def misprinted(phrases: Sequence[str]) -> pl.Expr:
-    """Return whether the note of a published number contains one of `phrases`."""
+    """Return whether the note of a published number contains any of `phrases`."""
     note = pl.col("note").fill_null("")
     return pl.any_horizontal(
         pl.lit(value=False), *(note.str.contains(phrase, literal=True) for phrase in phrases)
@@ -172,7 +170,7 @@ def misprinted(phrases: Sequence[str]) -> pl.Expr:
 
 def _times(middles: pl.DataFrame, not_stated: str) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the kinds of times and rates whose agreement is counted."""
-    # The throughput of a bulk transfer repeats its elapsed time; of page loads it is a number of its own.
+    # The throughput of a bulk transfer duplicates its elapsed time; that of page loads is a separate number.
     of_pages = middles.filter(metric="response_time_s")["table"].unique()
     kinds = {
         "response time": pl.col("metric") == "response_time_s",
@@ -211,14 +209,14 @@ def agreement(
     misprints: Sequence[str] = (),
     not_stated: str = "median",
 ) -> list[Agreement]:
-    """Count how many published medians and numbers of single runs are met.
+    """Count how many published medians and numbers of single runs agree.
 
     `not_stated` is the statistic that was compared if the study does not state one.
 
     There is a count for every combination of the levels in the columns `extra`. If a cell was not run at a
-    level, that level changes nothing there: the first level's numbers count, so that all counts cover the
-    same cells. Times are those of TCP flows (a UDP stream lasts as long as it is told to). Counts are those
-    of the data direction, UDP included; the ACK direction has next to no drops and would flatter the figure.
+    level, that level changes nothing there, and the first level's numbers count, so that all counts cover the
+    same cells. Times are those of TCP flows (the duration of a UDP stream is an input). Counts are those of
+    the data direction, including UDP; the ACK direction has almost no drops and would inflate the agreement.
     Numbers whose replications are marked doubtful are included; numbers whose note contains one of the
     phrases `misprints` are not.
     """
@@ -254,9 +252,9 @@ def _agreement(comparison: pl.DataFrame, not_stated: str) -> list[Agreement]:
 
 
 def agreement_lines(rows: Sequence[Agreement]) -> list[str]:
-    """Lay out the agreement for reading: one line per kind of number.
+    """Return the agreement as text: a line per kind of number.
 
-    Several levels have a line each, with the shares of all links together in per cent.
+    If there are several levels, each has a line with the shares over all links in per cent.
     """
     by_level: dict[str, list[Agreement]] = {}
     for row in rows:

@@ -1,14 +1,14 @@
 """The tables of a full-factorial study: metrics of runs by cell, and the analysis of their variance.
 
-A published number comes from single runs. Ours is the mean over the replications, and the analysis covers
-these means: the same quantity with less noise. The tables also show the noise. For a metric in a cell they
-give the least and greatest value, the standard deviation and Student's 90 % interval of the mean, over the
-replications. For a share of the variation they give the same over the analyses of single replications, which
-have one run per cell like the published one. Averaging takes noise out of the rest, so a share of the means
-may exceed the share in most replications.
+A published number comes from single runs. The measured number is the mean over the replications, and the
+analysis covers these means: the same quantity with less noise. The tables also show the noise. For a metric
+in a cell they contain the least and greatest value, the standard deviation and Student's 90 % interval of the
+mean, over the replications. For a share of the variation they contain the same over analyses of single
+replications, which have one run per cell like the published analysis. Averaging removes noise from the rest,
+so a share of the means may exceed the share in most replications.
 
-All intervals hold over the `looks` of a campaign that ran until it was precise. Its cells may have different
-numbers of replications; the analysis uses the replications that all cells have.
+All intervals hold over the `looks` of a campaign with a stopping rule. Its cells may have different numbers
+of replications; the analysis uses the replications that all cells have.
 """
 
 import math
@@ -63,7 +63,7 @@ def run_metrics(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator
 
 
 def _in_common(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> pl.DataFrame:
-    """Leave out replications that some cells lack, if cells ended when they were precise."""
+    """Omit replications that some cells lack, as they may in a campaign with a stopping rule."""
     return (
         runs
         if looks == 1
@@ -72,10 +72,7 @@ def _in_common(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> pl.DataFr
 
 
 def _of_means(runs: pl.DataFrame, spec: FactorialSpec, column: str, looks: int) -> Analysis | None:
-    """Analyse the means over the replications.
-
-    Returns `None` unless every cell was run and every run has a number.
-    """
+    """Analyse the means over replications; `None` unless every cell was run and every run has a number."""
     columns = [factor_column(factor) for factor in spec.factors]
     means = runs.group_by(columns, maintain_order=True).agg(pl.col(column).mean())
     if means.height != spec.cells or runs[column].null_count():
@@ -84,7 +81,7 @@ def _of_means(runs: pl.DataFrame, spec: FactorialSpec, column: str, looks: int) 
 
 
 def _analysis(values: pl.DataFrame, spec: FactorialSpec, column: str, looks: int) -> Analysis:
-    """Analyse a value per cell, in the study's words."""
+    """Analyse a value per cell, with the study's names."""
     factors = list(spec.factors.items())
     frame = values.select(
         column,
@@ -106,13 +103,13 @@ def variation(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator[L
         if analysis is None:
             continue
         shares = _shares([_analysis(part, spec, column, looks) for part in singles]) if count > 1 else {}
-        for one in analysis.components:
-            flow = one.term.replace(TIMES, "-") or one.kind.title()
-            yield Line(flow, "", f"{SQUARES}_{metric}", VALUE, one.sum_of_squares, count, f"{unit}^2")
-            if one.percent is None:
+        for component in analysis.components:
+            flow = component.term.replace(TIMES, "-") or component.kind.title()
+            yield Line(flow, "", f"{SQUARES}_{metric}", VALUE, component.sum_of_squares, count, f"{unit}^2")
+            if component.percent is None:
                 continue
-            spread = _spread(shares.get((one.kind, one.term), []), looks)
-            for statistic, number in {VALUE: one.percent, **spread}.items():
+            spread = _spread(shares.get((component.kind, component.term), []), looks)
+            for statistic, number in {VALUE: component.percent, **spread}.items():
                 yield Line(flow, "", f"{SHARE}_{metric}", statistic, number, count, "percent")
         if analysis.standard_error is not None:
             name = f"{STANDARD_ERROR}_{metric}"
@@ -120,13 +117,13 @@ def variation(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator[L
 
 
 def _shares(analyses: Sequence[Analysis]) -> dict[tuple[str, str], list[float]]:
-    """Collect the shares of each source of variation; the total is always 100 per cent."""
-    found: dict[tuple[str, str], list[float]] = {}
+    """Collect the shares of each source of variation, without the total."""
+    shares: dict[tuple[str, str], list[float]] = {}
     for analysis in analyses:
-        for one in analysis.components:
-            if one.percent is not None and one.kind != "total variation":
-                found.setdefault((one.kind, one.term), []).append(one.percent)
-    return found
+        for component in analysis.components:
+            if component.percent is not None and component.kind != "total variation":
+                shares.setdefault((component.kind, component.term), []).append(component.percent)
+    return shares
 
 
 def effects(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator[Line]:
@@ -135,11 +132,11 @@ def effects(runs: pl.DataFrame, spec: FactorialSpec, looks: int) -> Iterator[Lin
     count = runs.select(pl.struct(REPLICATION_COLUMNS).n_unique()).item()
     for column, metric in spec.metrics.items():
         analysis = _of_means(runs, spec, column, looks)
-        for one in analysis.effects if analysis else ():
-            if one.kind != "main effect":
+        for effect in analysis.effects if analysis else ():
+            if effect.kind != "main effect":
                 continue
-            flow = f"{one.term}: {one.level}"
-            numbers = {VALUE: one.effect, "ci_low": one.ci_low, "ci_high": one.ci_high}
+            flow = f"{effect.term}: {effect.level}"
+            numbers = {VALUE: effect.effect, "ci_low": effect.ci_low, "ci_high": effect.ci_high}
             for statistic, number in numbers.items():
                 if number is not None:
                     yield Line(flow, "", f"{EFFECT}_{metric}", statistic, number, count, unit_of(column))
@@ -150,4 +147,4 @@ LINES: Mapping[str, Callable[[pl.DataFrame, FactorialSpec, int], Iterator[Line]]
     "variation": variation,
     "effects": effects,
 }
-"""The lines of each of the `FACTORIAL_KINDS` of tables, from the runs and the number of looks."""
+"""Functions for each of the `FACTORIAL_KINDS` of tables, of the runs and the number of looks."""

@@ -1,4 +1,4 @@
-"""The numbers of a study's tables, as `[[rows]]` of `report.toml` describes them, from a cell's records."""
+"""The numbers of a study's tables (`[[rows]]` of `report.toml`), from a cell's records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST, _LAST = "-first", "-last"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Values of one metric, set by set."""
+    """Values of a metric, set by set."""
 
     values: NDArray[np.float64]
     sets: NDArray[np.int64]
@@ -30,39 +30,37 @@ class Sample:
 
     @classmethod
     def of(cls, rows: pl.DataFrame, columns: Sequence[str], confidence: float) -> Sample:
-        """Take the sum of `columns` from `rows`; null becomes NaN."""
-        # Not with an expression: a study asks for thousands of samples, and planning a query takes a
-        # millisecond.
+        """Return the sum of `columns` of `rows`; null becomes NaN."""
+        # Not a Polars expression: a study has thousands of samples, and planning a query takes a millisecond.
         values = sum(rows[column].cast(pl.Float64).to_numpy() for column in columns)
         return cls(np.asarray(values), rows["set"].to_numpy(), confidence)
 
     @property
     def count(self) -> int:
-        """Number of values that are numbers."""
+        """Number of values that are not NaN."""
         return int(np.count_nonzero(~np.isnan(self.values)))
 
     def statistics(self, names: Sequence[str], method: PercentileMethod) -> dict[str, NDArray[np.float64]]:
-        """Return estimate, low and high of each statistic.
+        """Return estimate, low and high of each statistic; NaN without values.
 
-        A percentile is the mean of the sets' percentiles; the mean is over all values. Missing values are
-        left out; the result is NaN if nothing is left.
+        A percentile is the mean of the sets' percentiles; the mean is over all values.
         """
         present = ~np.isnan(self.values)
         values = self.values[present]
         wanted = [name for name in names if name in FIVE_NUMBERS]
         percents = [FIVE_NUMBERS[name] for name in wanted]
-        found = {}
+        statistics = {}
         if wanted:
             numbers = quantiles_over_sets(values, self.sets[present], percents, method, self.confidence)
-            found = dict(zip(wanted, numbers.T, strict=True))
+            statistics = dict(zip(wanted, numbers.T, strict=True))
         if "mean" in names:
-            found["mean"] = mean_intervals(values, self.confidence) if values.size else np.full(3, np.nan)
-        return found
+            statistics["mean"] = mean_intervals(values, self.confidence) if values.size else np.full(3, np.nan)
+        return statistics
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The records of one cell of a table. Changes are relative to the page loads in `reference`.
+    """The records of a cell of a table. Changes are relative to the page loads in `reference`.
 
     Intervals hold over this many `looks`.
     """
@@ -119,19 +117,19 @@ class Cell:
         names = number.called or {name: name for name in number.statistics or row.statistics}
         meant = {word: self.study.not_stated if name == NOT_STATED else name for word, name in names.items()}
         sample = Sample.of(records, number.summed, shared(CONFIDENCE, self.looks))
-        found = sample.statistics(list(meant.values()), self.table.percentiles or self.study.percentiles)
+        statistics = sample.statistics(list(meant.values()), self.table.percentiles or self.study.percentiles)
         count = sample.count
         if row.replications == "runs":
             count = int(self.flows.select(pl.struct("set", "replication").n_unique()).item())
         unit = unit_of(number.metric) if number.unit is None else number.unit
         for word, name in meant.items():
-            value, low, high = map(float, found[name])
+            value, low, high = map(float, statistics[name])
             yield Line(
                 "", number.direction, number.metric, word, value, count, unit, ci_low=low, ci_high=high
             )
 
     def _change(self, row: RowSpec, number: NumberSpec, line: Line, records: pl.DataFrame) -> Line:
-        """Return the change of a line against the reference, in per cent."""
+        """Return the change of a line relative to the reference, in per cent."""
         assert self.reference is not None
         assert number.change is not None
         (reference,) = self._statistics(row, number, self.reference)
@@ -154,7 +152,7 @@ def _by_role(flows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _role(wanted: str, roles: pl.Series) -> str:
-    """Return the role in question: among numbered roles, `-first` and `-last` are the ends."""
+    """Return the role; the suffixes `-first` and `-last` mean the first and last of numbered roles."""
     if not wanted.endswith((_FIRST, _LAST)):
         return wanted
     series = wanted.rpartition("-")[0] + "-"
@@ -177,10 +175,7 @@ def _sum(lines: Sequence[Line]) -> Line:
 def _jackknife_of_change(
     records: pl.DataFrame, reference: pl.DataFrame, columns: Sequence[str]
 ) -> Resampled | None:
-    """Return the jackknife of the change of a mean, in per cent.
-
-    Replications of the same number are pairs.
-    """
+    """Return the jackknife of the change of a mean, in per cent, paired by replication."""
     keys = ["set", "replication"]
     own, base = (
         rows.select(*keys, pl.sum_horizontal(*columns, ignore_nulls=False).alias(name))

@@ -1,10 +1,10 @@
-"""From the records of a study to its `summary.csv`.
+"""The `summary.csv` of a study, from its records.
 
 Columns: `study`, `table`, the factors, `flow` (role), `direction`, `metric`, `statistic`, `value`,
-`replications`, `unit`, `ci_low`, `ci_high` - the key columns of its `published.csv` in its spellings. Factors
-that the published numbers do not know come first, and each combination of their levels has all the numbers.
+`replications`, `unit`, `ci_low`, `ci_high`. Key columns and their values are spelled as in `published.csv`.
+Factors that the published numbers do not have come first; each combination of their levels has all numbers.
 
-The numbers come from `lasthop.analysis.statistics.summary`. In addition, a change has the jackknife's
+`lasthop.analysis.statistics.summary` describes the numbers. In addition, a change has the jackknife's
 interval; sums and shares of variation have none. For tables of whole runs and of their analysis of variance,
 see `lasthop.analysis.studies.factorial`; there `value` is the mean over all replications of all sets, and
 `replications` counts the replications of a cell.
@@ -39,12 +39,12 @@ def key_columns(assets: Assets) -> list[str]:
 
 
 def table_levels(row: Mapping[str, str | None], factors: Sequence[str]) -> dict[str, str]:
-    """Return the levels that a row of `tables.csv` names; an empty field names none."""
+    """Return the levels in the fields of a row of `tables.csv` that are not empty."""
     return {factor: level for factor in factors if (level := row.get(factor))}
 
 
 def extra_columns(factors: Sequence[str], assets: Assets) -> list[str]:
-    """Return the columns of the factors that the published numbers do not know."""
+    """Return the columns of the factors that the published numbers do not have."""
     return [factor_column(factor) for factor in assets.extra_factors(factors)]
 
 
@@ -57,7 +57,7 @@ def study_summary(
     *,
     looks: int = 1,
 ) -> pl.DataFrame:
-    """Compute every number of every table of a study whose cell was run. Tables of runs need `runs`.
+    """Compute the numbers of all tables of a study whose cells were run. Tables of runs require `runs`.
 
     Intervals hold over this many `looks`.
     """
@@ -73,7 +73,7 @@ def study_summary(
 
 
 def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) -> pl.DataFrame:
-    """Compute the statistics of finished results: those of a study's tables, or those of every metric."""
+    """Compute the statistics in a study's tables; without `assets`, those of every metric."""
     if assets is None:
         return whole_summary(tables, factors)
     pages = None if tables.pages is None else tables.pages.collect()
@@ -83,14 +83,11 @@ def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) ->
 
 
 class _Cells:
-    """A frame's rows by cell.
-
-    They are split once, when a table needs them: a study has hundreds of tables.
-    """
+    """A frame's rows by cell, split once for all tables, of which a study has hundreds."""
 
     def __init__(self, frame: pl.DataFrame, factors: Sequence[str]) -> None:
         self._frame = frame
-        # A factor whose level is fixed has no column.
+        # A factor with a fixed level has no column.
         self._factors = [factor for factor in factors if factor_column(factor) in frame.columns]
 
     @functools.cached_property
@@ -109,15 +106,13 @@ class _Cells:
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """The records by cell."""
-
     flows: _Cells
     pages: _Cells | None
     runs: _Cells | None
     looks: int
 
     def lines(self, levels: Mapping[str, str], spec: TableSpec, study: Presentation) -> Iterator[Line]:
-        """Yield the lines of a table's cell, none if it was not run; `levels` are in the table's words."""
+        """Yield the lines of a table's cell, none if it was not run; `levels` have the table's names."""
         if spec.kind not in FACTORIAL_KINDS:
             cell = self._cell(levels, spec, study)
             return iter(()) if cell.flows.is_empty() else cell.lines()

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lasthop.analysis.explain import followed, stories
+from lasthop.analysis.explain import follow, stories
 from lasthop.analysis.explain.packets import Moment, Packet, Packets
 from lasthop.analysis.explain.words import Entry, Story, clock, ends_of
 from lasthop.common.errors import InputError
@@ -43,7 +43,7 @@ class Tale:
     @classmethod
     def of(cls, trace: Trace, facts: Facts) -> Tale:
         """Follow the packets of a trace, and tell what happened."""
-        packets = followed(trace, facts)
+        packets = follow(trace, facts)
         told = list(stories(trace, facts, packets=packets))
         flows = list(rows(trace.flows))
         lives = [

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from lasthop.analysis.findings.findings import Findings, Timed, telling
+from lasthop.analysis.findings.findings import Findings, Timed, informative
 from lasthop.campaign.results.sections import REPLICATION, WHO, Compared, Section
 from lasthop.campaign.results.tables import factor_column
 from lasthop.common.metrics import units
@@ -57,7 +57,7 @@ def against_references(
     names = {factor_column(name): name for name in factors}
     # One list for all cases, so that the same factors tell all of them apart.
     cells = pl.concat([thing.rows.select(list(names)) for thing in things]).unique(maintain_order=True)
-    others = telling(cells, (name for name in names if name != column), [column])
+    others = informative(cells, (name for name in names if name != column), [column])
     factors_told = {column: factor, **{other: names[other] for other in others}}
     found = [
         one

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lasthop.analysis.findings.findings import Findings, Timed, telling
+from lasthop.analysis.findings.findings import Findings, Timed, informative
 from lasthop.campaign.results.tables import factor_column
 from lasthop.common.html.style import Figure
 from lasthop.common.metrics import units
@@ -50,7 +50,7 @@ def _figures(thing: Timed, findings: Findings) -> Iterator[tuple[str, Figure]]:
     column = factor_column(compared) if compared else _ALL
     rows = thing.rows if compared else thing.rows.with_columns(pl.lit("").alias(_ALL))
     rows = rows.select(column, *(name for name in names if name != column), "role", thing.metric)
-    others = telling(rows, (name for name in names if name != column), [column])
+    others = informative(rows, (name for name in names if name != column), [column])
     panels_by = ["role"]
     if rows.select(*others, "role").unique().height <= _FEW_PANELS:
         panels_by, others = [*others, "role"], []

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from lasthop.analysis.findings.findings import telling
+from lasthop.analysis.findings.findings import informative
 from lasthop.analysis.studies.lines import SHARE, VALUE
 from lasthop.analysis.studies.summary import key_columns
 from lasthop.common.html import style
@@ -32,7 +32,7 @@ def _groups(summary: pl.DataFrame, assets: Assets, spec: FactorialSpec) -> list[
     """Return the columns of factors outside the design that tell its repetitions apart, such as the path."""
     keys = key_columns(assets)
     cells = [key for key in keys[keys.index("table") + 1 : keys.index("flow")] if key not in spec.factors]
-    return telling(summary, cells) or cells[:1]
+    return informative(summary, cells) or cells[:1]
 
 
 def _split(frame: pl.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, pl.DataFrame]]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from lasthop.analysis.findings.findings import Findings, telling
+from lasthop.analysis.findings.findings import Findings, informative
 from lasthop.analysis.statistics.summary import generic_summary
 from lasthop.analysis.studies.comparison import MIDDLES, RATIO, RULES, Agreement, judge
 from lasthop.analysis.studies.summary import extra_columns, key_columns, table_levels
@@ -99,7 +99,7 @@ def _view(
     title = " · ".join([table, *(str(levels[0]) for levels in fixed if len(levels) == 1 and levels[0])])
     if spec.kind in FACTORIAL_KINDS and factorial is not None:
         return factorial_view(spec.kind, title, part, factorial, published.field)
-    labels = telling(part, cells) or list(cells[-1:])
+    labels = informative(part, cells) or list(cells[-1:])
     if spec.kind == "per-flow":
         return _by_metric(title, part, published)
     if spec.kind == "page-change":

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lasthop.analysis.findings.findings import Findings, telling, timed
+from lasthop.analysis.findings.findings import Findings, informative, timed
 from lasthop.analysis.statistics.summary import generic_summary
 from lasthop.campaign import progress
 from lasthop.present.answer.differences import Difference
@@ -142,8 +142,8 @@ def test_a_factor_that_another_determines_splits_nothing() -> None:
     frame = pl.DataFrame(rows, schema=["link", "variant", "queue"], orient="row").with_columns(
         mtu=pl.lit("576 B")
     )
-    assert telling(frame, ["link", "variant", "queue", "mtu"]) == ["link", "variant"]
-    assert telling(frame, ["link", "queue"], ["variant"]) == ["link"]
+    assert informative(frame, ["link", "variant", "queue", "mtu"]) == ["link", "variant"]
+    assert informative(frame, ["link", "queue"], ["variant"]) == ["link"]
 
 
 KEYS = ["study", "table", "workload", "variant", "flow", "metric", "statistic"]
