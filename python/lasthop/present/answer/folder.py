@@ -1,4 +1,4 @@
-"""The answer of a results folder, as the command line asks for it."""
+"""The answer of a results folder, for the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from lasthop.present.answer.show import STATISTICS, Shown, statistics
 
 
 def read_sections(folder: Path, metrics: Sequence[str] = (), *, parts: bool = False) -> list[Section]:
-    """Read the sections of finished results; raise InputError if there are none, or not these metrics.
+    """Read the sections of finished results. Raises InputError if results or metrics are missing.
 
     With `parts`, connections that carry parts of a flow have rows, too.
     """
@@ -22,17 +22,16 @@ def read_sections(folder: Path, metrics: Sequence[str] = (), *, parts: bool = Fa
 
 
 def check_statistic(name: str) -> None:
-    """Raise InputError unless there is such a statistic."""
     if name not in STATISTICS:
         raise InputError(
-            f"--stat {name}: there is no such statistic; did you mean '{nearest(name, STATISTICS)}'? "
+            f"--stat {name}: unknown statistic; did you mean '{nearest(name, STATISTICS)}'? "
             f"Statistics: {', '.join(STATISTICS)}."
         )
 
 
-def columns_of(by: Sequence[str], found: Sequence[Section]) -> list[str]:
-    """Return the columns of factors; raise InputError unless the results have them."""
-    columns = {name: column for column, name in found[0].factors.items()}
+def columns_of(by: Sequence[str], answer: Sequence[Section]) -> list[str]:
+    """Return the columns of factors. Raises InputError if the results lack a factor."""
+    columns = {name: column for column, name in answer[0].factors.items()}
     for factor in by:
         if factor not in columns:
             guess = (
@@ -40,15 +39,15 @@ def columns_of(by: Sequence[str], found: Sequence[Section]) -> list[str]:
                 if columns
                 else ""
             )
-            raise InputError(f"--by {factor}: the results have no such factor{guess}.")
+            raise InputError(f"--by {factor}: the results have no factor of this name{guess}.")
     return [columns[factor] for factor in by]
 
 
-def whole_table(found: Sequence[Section], shown: Shown) -> pl.DataFrame:
+def whole_table(answer: Sequence[Section], shown: Shown) -> pl.DataFrame:
     """Return the statistic of every row and metric, in the units of the records."""
     parts = [
-        statistics(section, shown.by).filter(pl.col("statistic") == shown.statistic) for section in found
+        statistics(section, shown.by).filter(pl.col("statistic") == shown.statistic) for section in answer
     ]
     table = pl.concat(parts)
-    names = found[0].factors
+    names = answer[0].factors
     return table.rename({c: names[c] for c in table.columns if c in names and names[c] not in table.columns})

@@ -1,7 +1,7 @@
-"""The levels of one factor against a reference level, in pairs: what `lasthop results compare` computes.
+"""Paired comparison of the levels of a factor with a reference level, for `lasthop results compare`.
 
 Pairs, mean differences, their intervals and t tests come from `lasthop.present.answer.differences`. This
-module adds statistics that assume no distribution: the median of the pairs with a bootstrap interval, and the
+module adds distribution-free statistics: the median of the pairs with a bootstrap interval, and the
 signed-rank test.
 """
 
@@ -34,7 +34,7 @@ _NAMED_AT_MOST = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to compare: `reference` is `factor=level`, `only` are filters as for `select_cells`."""
+    """A comparison: `reference` is `factor=level`, `only` are filters as for `select_cells`."""
 
     reference: str
     metric: str
@@ -45,12 +45,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A level against the reference in one case.
+    """A level compared with the reference in one case.
 
     `difference.p` and `ranks_p` are corrected for the number of comparisons, `t_p` and `ranks.p_value` are
-    not. A single pair has no p value and its median no interval: they are NaN. `levels` are the levels of all
-    other factors. `without_partner` counts replications of one side alone, `without_value` counts pairs that
-    lack a value.
+    not. For a single pair, p values and the interval of the median are NaN. `levels` are the levels of all
+    other factors. `without_partner` counts unpaired replications, `without_value` pairs that lack a value.
     """
 
     difference: Difference
@@ -70,9 +69,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """The comparisons of a metric, case by case, and the sections of the results that they come from.
+    """The comparisons of a metric, case by case, and the sections of the results from which they come.
 
-    `uncompared` names the cases that have no pair with both values.
+    `uncompared` names the cases without a complete pair of values.
     """
 
     scenario: str
@@ -81,30 +80,29 @@ class Compare:
     metric: str
     correction: str
     sections: Sequence[Section]
-    found: Sequence[Comparison]
+    comparisons: Sequence[Comparison]
     uncompared: Sequence[str]
 
     @property
     def differences(self) -> list[Difference]:
-        return [one.difference for one in self.found]
+        return [row.difference for row in self.comparisons]
 
     @property
     def by_ratios(self) -> bool:
-        """Whether the metric is a time or a rate that is compared by ratios."""
-        return any(one.is_ratio for one in self.differences)
+        return any(row.is_ratio for row in self.differences)
 
     def table(self) -> pl.DataFrame:
         """Return a row per comparison, in the units of the records; undefined values are null.
 
-        Columns: the other factors, then those of `_COLUMNS` with their types. A factor named like one of
-        these has a prefix.
+        Columns: the other factors, then those of `_COLUMNS`. A factor with the name of such a column has a
+        prefix.
         """
-        factors = list(self.found[0].levels)
+        factors = list(self.comparisons[0].levels)
         names = [f"factor_{name}" if name in _COLUMNS else name for name in factors]
         values = [value for _, value in _COLUMNS.values()]
         rows = [
-            [*(one.levels[name] for name in factors), *(value(self, one) for value in values)]
-            for one in self.found
+            [*(row.levels[name] for name in factors), *(value(self, row) for value in values)]
+            for row in self.comparisons
         ]
         schema = dict.fromkeys(names, pl.String) | {name: kind for name, (kind, _) in _COLUMNS.items()}
         return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
@@ -113,51 +111,51 @@ class Compare:
 
 
 _COLUMNS: dict[str, tuple[type[pl.DataType], Callable[[Compare, Comparison], object]]] = {
-    "flow": (pl.String, lambda _, one: one.flow),
-    "factor": (pl.String, lambda _, one: one.difference.factor),
-    "level": (pl.String, lambda _, one: one.difference.level),
-    "reference": (pl.String, lambda _, one: one.difference.reference),
-    "metric": (pl.String, lambda _, one: one.difference.metric),
-    "unit": (pl.String, lambda _, one: unit_of(one.difference.metric)),
-    "means": (pl.String, lambda _, one: "geometric" if one.difference.is_ratio else "arithmetic"),
-    "pairs": (pl.Int64, lambda _, one: one.difference.pairs),
-    "without_partner": (pl.Int64, lambda _, one: one.without_partner),
-    "without_value": (pl.Int64, lambda _, one: one.without_value),
-    "reference_mean": (pl.Float64, lambda _, one: one.difference.reference_mean),
-    "mean_difference": (pl.Float64, lambda _, one: one.difference.mean),
-    "mean_ci_low": (pl.Float64, lambda _, one: one.difference.low),
-    "mean_ci_high": (pl.Float64, lambda _, one: one.difference.high),
-    "relative_change": (pl.Float64, lambda _, one: one.difference.relative),
-    "median_difference": (pl.Float64, lambda _, one: one.ranks.median.estimate),
-    "median_ci_low": (pl.Float64, lambda _, one: one.ranks.median.low),
-    "median_ci_high": (pl.Float64, lambda _, one: one.ranks.median.high),
-    "cohens_dz": (pl.Float64, lambda _, one: one.difference.effect_size),
-    "rank_biserial": (pl.Float64, lambda _, one: one.ranks.rank_biserial),
-    "t_p": (pl.Float64, lambda _, one: one.t_p),
-    "t_p_corrected": (pl.Float64, lambda _, one: one.difference.p),
-    "wilcoxon_p": (pl.Float64, lambda _, one: one.ranks.p_value),
-    "wilcoxon_p_corrected": (pl.Float64, lambda _, one: one.ranks_p),
-    "correction": (pl.String, lambda all_, _: all_.correction),
-    "comparisons": (pl.Int64, lambda all_, _: len(all_.found)),
+    "flow": (pl.String, lambda _, row: row.flow),
+    "factor": (pl.String, lambda _, row: row.difference.factor),
+    "level": (pl.String, lambda _, row: row.difference.level),
+    "reference": (pl.String, lambda _, row: row.difference.reference),
+    "metric": (pl.String, lambda _, row: row.difference.metric),
+    "unit": (pl.String, lambda _, row: unit_of(row.difference.metric)),
+    "means": (pl.String, lambda _, row: "geometric" if row.difference.is_ratio else "arithmetic"),
+    "pairs": (pl.Int64, lambda _, row: row.difference.pairs),
+    "without_partner": (pl.Int64, lambda _, row: row.without_partner),
+    "without_value": (pl.Int64, lambda _, row: row.without_value),
+    "reference_mean": (pl.Float64, lambda _, row: row.difference.reference_mean),
+    "mean_difference": (pl.Float64, lambda _, row: row.difference.mean),
+    "mean_ci_low": (pl.Float64, lambda _, row: row.difference.low),
+    "mean_ci_high": (pl.Float64, lambda _, row: row.difference.high),
+    "relative_change": (pl.Float64, lambda _, row: row.difference.relative),
+    "median_difference": (pl.Float64, lambda _, row: row.ranks.median.estimate),
+    "median_ci_low": (pl.Float64, lambda _, row: row.ranks.median.low),
+    "median_ci_high": (pl.Float64, lambda _, row: row.ranks.median.high),
+    "cohens_dz": (pl.Float64, lambda _, row: row.difference.effect_size),
+    "rank_biserial": (pl.Float64, lambda _, row: row.ranks.rank_biserial),
+    "t_p": (pl.Float64, lambda _, row: row.t_p),
+    "t_p_corrected": (pl.Float64, lambda _, row: row.difference.p),
+    "wilcoxon_p": (pl.Float64, lambda _, row: row.ranks.p_value),
+    "wilcoxon_p_corrected": (pl.Float64, lambda _, row: row.ranks_p),
+    "correction": (pl.String, lambda compare, _: compare.correction),
+    "comparisons": (pl.Int64, lambda compare, _: len(compare.comparisons)),
 }
 """The columns of a table of comparisons, with their types and values."""
 
 
 def compare_results(folder: Path, request: Request) -> Compare:
-    """Compare finished results; raise InputError if there are none, or nothing to compare as asked for."""
+    """Compare finished results. Raises InputError if there are none, or nothing to compare."""
     identity = finished(folder)["identity"]
-    # A role chooses its rows alone, so that parts of flows stand beside no whole flow.
+    # With a role, only its rows count, so parts of flows are not mixed with whole flows.
     whole = read_sections(folder, [request.metric], parts=request.role is not None)
     factor, reference = _reference(whole, request.reference)
     sections = [section for section in _chosen(whole, request) if not section.rows.is_empty()]
     _check_levels(sections, factor, reference, request)
-    found: list[Comparison] = []
+    rows: list[Comparison] = []
     uncompared: list[str] = []
     for section in sections:
         pairs = pairs_of(section, _column(section, factor), section.compared[0], reference)
-        found += _comparisons(section, pairs, int(identity.get("seed", 0)))
+        rows += _comparisons(section, pairs, int(identity.get("seed", 0)))
         uncompared += _without_pairs(section, pairs)
-    if not found:
+    if not rows:
         parts = [role for section in sections for role in section.left_out]
         raise InputError(
             f"--metric {request.metric}: no replication has a value both with {factor}={reference} and with "
@@ -170,7 +168,7 @@ def compare_results(folder: Path, request: Request) -> Compare:
         request.metric,
         request.correction,
         sections,
-        _corrected(found, request.correction),
+        _corrected(rows, request.correction),
         uncompared,
     )
 
@@ -187,15 +185,15 @@ def _levels(sections: Sequence[Section]) -> dict[str, list[str]]:
 
 def _reference(sections: Sequence[Section], text: str) -> tuple[str, str]:
     """Return the factor and the level of the reference."""
-    known = _levels(sections)
-    if not known:
+    levels_of = _levels(sections)
+    if not levels_of:
         raise InputError(
-            f"--reference {text}: the results have no factor, so there are no levels to compare."
+            f"--reference {text}: the results have no factors, so there are no levels to compare."
         )
-    (factor, levels), *more = parse_levels(text, known, "--reference").items()
+    (factor, levels), *more = parse_levels(text, levels_of, "--reference").items()
     if more or len(levels) > 1:
         raise InputError(
-            f"--reference {text}: the reference is one level of one factor, such as {factor}={min(levels)}."
+            f"--reference {text}: give a single level of a single factor, such as {factor}={min(levels)}."
         )
     return factor, levels.pop()
 
@@ -205,7 +203,7 @@ def _column(section: Section, factor: str) -> str:
 
 
 def _chosen(sections: Sequence[Section], request: Request) -> list[Section]:
-    """Return the part of each section that `--only` and `--role` leave."""
+    """Return the part of each section that `--only` and `--role` select."""
     parts = [section.rows for section in sections]
     columns = list(sections[0].factors)
     if request.only:
@@ -227,18 +225,18 @@ def _chosen(sections: Sequence[Section], request: Request) -> list[Section]:
 
 def _check_levels(sections: Sequence[Section], factor: str, reference: str, request: Request) -> None:
     levels = {level for section in sections for level in section.rows[_column(section, factor)]}
-    asked = " ".join(
+    filters = " ".join(
         [*(f"--only {text}" for text in request.only), *([f"--role {request.role}"] if request.role else [])]
     )
     if reference not in levels:
         raise InputError(
-            f"--reference {request.reference}: {asked} leaves none of its runs; choose {factor}={reference} "
-            "with --only, too."
+            f"--reference {request.reference}: {filters} excludes all its runs; add {factor}={reference} to "
+            "--only."
         )
     if len(levels) == 1:
-        left = f"{asked} leaves" if asked else "the results have"
+        scope = f"with {filters}, the results" if filters else "the results"
         raise InputError(
-            f"--reference {request.reference}: {left} no other level of {factor} to compare with it."
+            f"--reference {request.reference}: {scope} contain no other level of {factor} to compare it with."
         )
 
 
@@ -246,27 +244,27 @@ def _check_levels(sections: Sequence[Section], factor: str, reference: str, requ
 
 
 def _comparisons(section: Section, pairs: Pairs, seed: int) -> list[Comparison]:
-    """Return the comparisons of a section, the levels of a case together; p values are not corrected yet."""
+    """Return the comparisons of a section, grouped by case; p values are not corrected yet."""
     left_out = _left_out(pairs)
     cases: dict[tuple[str, ...], list[Comparison]] = {}
-    for one in against(section, pairs):
-        place = tuple(level for _, level in one.where)
-        without_partner, without_value = left_out[one.level, *place]
-        known = dict(one.where)
-        flow = known.pop(WHO, None) or " / ".join(map(str, section.rows[WHO].unique(maintain_order=True)))
+    for diff in against(section, pairs):
+        place = tuple(level for _, level in diff.where)
+        without_partner, without_value = left_out[diff.level, *place]
+        case = dict(diff.where)
+        flow = case.pop(WHO, None) or " / ".join(map(str, section.rows[WHO].unique(maintain_order=True)))
         levels = {
-            name: known.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()
+            name: case.get(name) or str(section.rows[column][0]) for column, name in section.factors.items()
         }
-        del levels[one.factor]
-        ranks = signed_ranks(one, seed)
+        del levels[diff.factor]
+        ranks = signed_ranks(diff, seed)
         cases.setdefault(place, []).append(
-            Comparison(one, ranks, one.p, ranks.p_value, levels, flow, without_partner, without_value)
+            Comparison(diff, ranks, diff.p, ranks.p_value, levels, flow, without_partner, without_value)
         )
     ranks_of = [_places(section.rows[name]) for name in pairs.others]
     ordered = sorted(
         cases, key=lambda case: [places[level] for places, level in zip(ranks_of, case, strict=True)]
     )
-    return [one for case in ordered for one in cases[case]]
+    return [diff for case in ordered for diff in cases[case]]
 
 
 def _places(levels: pl.Series) -> dict[str, int]:
@@ -286,7 +284,7 @@ def _left_out(pairs: Pairs) -> dict[tuple[str, ...], tuple[int, int]]:
 
 
 def _without_pairs(section: Section, pairs: Pairs) -> list[str]:
-    """Name the levels and cases that have no pair with both values."""
+    """Return the levels and cases without a complete pair of values."""
     keys = [pairs.factor, *pairs.others]
     counts = pairs.frame.group_by(keys, maintain_order=True).agg(pl.col("difference").count().alias("_pairs"))
     names = [section.factors.get(key, key) for key in keys]
@@ -299,12 +297,12 @@ def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]
     if correction == NONE:
         return list(found)
     differences, ranks = (
-        corrected([one.difference for one in found]),
-        holm([one.ranks.p_value for one in found]),
+        corrected([row.difference for row in found]),
+        holm([row.ranks.p_value for row in found]),
     )
     return [
-        replace(one, difference=difference, ranks_p=float(ranks_p))
-        for one, difference, ranks_p in zip(found, differences, ranks, strict=True)
+        replace(row, difference=difference, ranks_p=float(ranks_p))
+        for row, difference, ranks_p in zip(found, differences, ranks, strict=True)
     ]
 
 
@@ -312,19 +310,17 @@ def _corrected(found: Sequence[Comparison], correction: str) -> list[Comparison]
 
 
 def correction(compared: Compare) -> str:
-    """Say how p values are corrected; the p value of a single comparison needs no correction."""
-    if compared.correction == HOLM and len(compared.found) > 1:
-        return f"corrected after Holm for {len(compared.found)} comparisons"
+    if compared.correction == HOLM and len(compared.comparisons) > 1:
+        return f"corrected by Holm's method for {len(compared.comparisons)} comparisons"
     return "not corrected for the number of comparisons"
 
 
 def method(compared: Compare) -> str:
-    """Explain the numbers."""
     looks = compared.sections[0].looks
     until = (
         ""
         if looks == 1
-        else f" The campaign ran until it was precise: intervals and p hold over its {looks} looks."
+        else f" The campaign had a stopping rule: intervals and p hold over its {looks} looks."
     )
     ratios = (
         " Times and rates are compared by ratios: means are geometric; interval, d_z and p are of logarithms."
@@ -332,31 +328,31 @@ def method(compared: Compare) -> str:
         else ""
     )
     return (
-        "Pairs are replications of the same set and number. Difference: mean of the pairs, level less "
+        "Pairs are replications of the same set and number. Difference: mean over the pairs, level minus "
         f"{compared.factor}={compared.reference}, with Student's 95 % interval. "
-        "Median: of the pairs, with a percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean "
+        "Median: over the pairs, with a percentile-bootstrap 95 % interval. d_z: Cohen's effect size, mean "
         "over standard deviation of the pairs. p: paired t test; rank p: Wilcoxon's signed-rank test; both "
-        f"{correction(compared)}. * marks p < 0.05. Each interval covers one comparison alone.{ratios}{until}"
+        f"{correction(compared)}. * marks p < 0.05. Intervals are not corrected.{ratios}{until}"
     )
 
 
 def remarks(compared: Compare) -> list[str]:
-    """Say what was left out, and how that may distort the answer."""
-    said = []
-    alone = sum(one.without_partner for one in compared.found)
+    """Return remarks on missing values, and on how they may bias the answer."""
+    texts = []
+    alone = sum(row.without_partner for row in compared.comparisons)
     if alone:
-        said.append(f"Left out: {counted(alone, 'replication')} without a partner.")
-    missing = sum(one.without_value for one in compared.found)
+        texts.append(f"Left out: {counted(alone, 'replication')} without a partner.")
+    missing = sum(row.without_value for row in compared.comparisons)
     if missing:
-        said.append(
+        texts.append(
             f"Left out: {counted(missing, 'pair')} in which a side lacks a value of "
-            f"{label(compared.metric)}. A flow that did not finish has no time, for example. This flatters a "
-            "level that leaves slow flows unfinished."
+            f"{label(compared.metric)}, for example because a flow did not finish and so has no duration. "
+            "This favours levels that leave slow flows unfinished."
         )
     if compared.uncompared:
-        shown = "; ".join(compared.uncompared[:_NAMED_AT_MOST])
+        names = "; ".join(compared.uncompared[:_NAMED_AT_MOST])
         more = "; ..." if len(compared.uncompared) > _NAMED_AT_MOST else ""
-        said.append(
-            f"Not compared, because no pair has both values: {len(compared.uncompared)} ({shown}{more})."
+        texts.append(
+            f"Not compared, because no pair has both values: {len(compared.uncompared)} ({names}{more})."
         )
-    return said
+    return texts

@@ -1,4 +1,4 @@
-"""A comparison with a reference level, as lines to read."""
+"""A comparison with a reference level, as text."""
 
 import math
 import sys
@@ -7,83 +7,88 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lasthop.common.metrics.units import Scale, axis_title, scale_of
 from lasthop.present.answer.paired import Compare, Comparison, method, remarks
-from lasthop.present.answer.show import bulleted, laid_out, left_out, table_width, unfinished, width
+from lasthop.present.answer.show import (
+    bullets,
+    laid_out,
+    left_out,
+    no_room,
+    table_width,
+    unfinished,
+    width,
+)
 from lasthop.present.answer.words import sentences
 
 _DROPPED_FIRST = ("median [95 %]", "rank p", "d_z", "pairs")
-"""Columns that a narrow terminal leaves out, in this order; the reference's mean goes last."""
+"""Columns omitted in a narrow terminal, in this order; the reference's mean is omitted last."""
 
 
 def compare_lines(compared: Compare) -> list[str]:
-    """Lay out the table, what was left out, the differences in words, and what the numbers are."""
-    found = compared.found
-    cases = telling_cases(found)
-    ends = [end for one in found for end in (one.difference.mean, one.difference.low, one.difference.high)]
+    """Return the table, remarks on missing values, the differences as sentences, and the method."""
+    rows = compared.comparisons
+    cases = varying_cases(rows)
+    ends = [end for row in rows for end in (row.difference.mean, row.difference.low, row.difference.high)]
     scale = scale_of(compared.metric, ends)
     columns = _columns(compared, scale)
     labels = [*cases, compared.factor]
-    names = [[*(one.case[name] for name in cases), one.difference.level] for one in found]
-    fields = {head: [text(one) for one in found] for head, text in columns.items()}
-    limit, kept = width(), list(fields)
-    for head in (*_DROPPED_FIRST, kept[0]):
-        if not sys.stdout.isatty() or table_width([*labels, *kept], _rows(names, fields, kept)) <= limit:
+    names = [[*(row.case[name] for name in cases), row.difference.level] for row in rows]
+    fields = {head: [text(row) for row in rows] for head, text in columns.items()}
+    limit, heads = width(), list(fields)
+    for head in (*_DROPPED_FIRST, heads[0]):
+        if not sys.stdout.isatty() or table_width([*labels, *heads], _rows(names, fields, heads)) <= limit:
             break
-        kept.remove(head)
-    rows = _rows(names, fields, kept)
-    dropped = [head for head in fields if head not in kept]
-    title = f"{axis_title(compared.metric, scale)}, against {compared.factor}={compared.reference}"
+        heads.remove(head)
+    table_rows = _rows(names, fields, heads)
+    dropped = [head for head in fields if head not in heads]
+    title = f"{axis_title(compared.metric, scale)}, compared with {compared.factor}={compared.reference}"
     return [
         f"{title[0].upper()}{title[1:]}",
         "",
-        *laid_out([*labels, *kept], rows, len(labels), table_width([*labels, *kept], rows)),
-        *([f"No room for: {', '.join(dropped)}. A wider terminal or --out shows them."] if dropped else []),
+        *laid_out([*labels, *heads], table_rows, len(labels), table_width([*labels, *heads], table_rows)),
+        *([no_room(dropped, "--out")] if dropped else []),
         *(line for section in compared.sections for line in unfinished(section)),
         *(line for section in compared.sections for line in left_out(section)),
         *(line for remark in remarks(compared) for line in textwrap.wrap(remark, limit)),
         "",
-        *bulleted(sentences(compared.differences)),
+        *bullets(sentences(compared.differences)),
         "",
         *textwrap.wrap(method(compared), limit),
     ]
 
 
-def telling_cases(found: Sequence[Comparison]) -> list[str]:
-    """Return the factors that tell cases apart, even cases without a pair, and `flow` if it does."""
-    varied = {name for one in found for name, _ in one.difference.where}
-    return [name for name in found[0].case if name in varied or len({one.case[name] for one in found}) > 1]
+def varying_cases(rows: Sequence[Comparison]) -> list[str]:
+    """Return the factors, and `flow`, that vary between cases, including cases without a pair."""
+    varied = {name for row in rows for name, _ in row.difference.where}
+    return [name for name in rows[0].case if name in varied or len({row.case[name] for row in rows}) > 1]
 
 
 def _rows(
-    names: Sequence[Sequence[str]], fields: Mapping[str, Sequence[str]], kept: Sequence[str]
+    names: Sequence[Sequence[str]], fields: Mapping[str, Sequence[str]], heads: Sequence[str]
 ) -> list[list[str]]:
-    return [[*own, *(fields[head][place] for head in kept)] for place, own in enumerate(names)]
+    return [[*own, *(fields[head][place] for head in heads)] for place, own in enumerate(names)]
 
 
 def _columns(compared: Compare, scale: Scale) -> dict[str, Callable[[Comparison], str]]:
-    """Return the columns of numbers: the head of each, and the function that writes its values."""
-    bases = scale_of(compared.metric, [one.difference.reference_mean for one in compared.found])
+    """Return the columns of numbers: heads, and functions that return a row's text."""
+    bases = scale_of(compared.metric, [row.difference.reference_mean for row in compared.comparisons])
     base = f"{compared.reference} ({bases.unit})" if bases.unit else compared.reference
     return {
-        base: lambda one: bases.number(one.difference.reference_mean),
-        "difference [95 %]": lambda one: bracketed(
-            scale, one.difference.mean, one.difference.low, one.difference.high
+        base: lambda row: bases.number(row.difference.reference_mean),
+        "difference [95 %]": lambda row: bracketed(
+            scale, row.difference.mean, row.difference.low, row.difference.high
         ),
-        "change": lambda one: _percent(one.difference.relative),
-        "median [95 %]": lambda one: bracketed(
-            scale, one.ranks.median.estimate, one.ranks.median.low, one.ranks.median.high
+        "change": lambda row: _percent(row.difference.relative),
+        "median [95 %]": lambda row: bracketed(
+            scale, row.ranks.median.estimate, row.ranks.median.low, row.ranks.median.high
         ),
-        "d_z": lambda one: _effect(one.difference.effect_size),
-        "p": lambda one: _p(one.difference.p) + ("*" if one.difference.significant else " "),
-        "rank p": lambda one: _p(one.ranks_p),
-        "pairs": lambda one: str(one.difference.pairs),
+        "d_z": lambda row: _effect(row.difference.effect_size),
+        "p": lambda row: _p(row.difference.p) + ("*" if row.difference.significant else " "),
+        "rank p": lambda row: _p(row.ranks_p),
+        "pairs": lambda row: str(row.difference.pairs),
     }
 
 
 def bracketed(scale: Scale, value: float, low: float, high: float) -> str:
-    """Write a difference with its interval, if it has one, to two digits of the interval's width.
-
-    A question mark is an end that is not bounded.
-    """
+    """Return a difference with its interval, if any, to two digits of its width; `?` is an open end."""
     width = (value if math.isinf(high) else high) - low
     decimals = scale.decimals_of(width) if width > 0 else None
     texts = [

@@ -1,4 +1,4 @@
-"""How precise the results of a campaign with `--until` are, in lines to read."""
+"""The precision of the results of a campaign with `--until`, as text."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,9 +16,9 @@ _SHORT_NAMED = 5
 
 
 def precision_lines(tables: Tables, manifest: Manifest, *, rows: int | None, rest: str) -> list[str]:
-    """Say how precise finished results are, condition by condition.
+    """Describe the precision of finished results, condition by condition.
 
-    It shows at most `rows` rows of a table; `rest` tells the user how to see the others.
+    Tables have at most `rows` rows; `rest` is a hint on how to see the others.
     """
     conditions = conditions_of(manifest)
     table = precision_table(conditions, tables)
@@ -26,16 +26,16 @@ def precision_lines(tables: Tables, manifest: Manifest, *, rows: int | None, res
     lines: list[str] = []
     for condition in conditions:
         own = table.filter(pl.col("condition") == condition.text)
-        shown = _condition_lines(condition, own, names)
-        lines += ["", f"{condition.text}:", "", *shown[: rows and rows + 1]]
+        body = _condition_lines(condition, own, names)
+        lines += ["", f"{condition.text}:", "", *body[: rows and rows + 1]]
         if rows is not None and own.height > rows:
             lines.append(f"  ... and {own.height - rows} more rows: {rest}")
         untrusted = own.filter(~pl.col("met"), pl.col("precision") <= condition.tolerance).height
         if untrusted:
             lines += _wrapped(
-                f"{untrusted} of these rows would be precise, but Student's interval cannot be trusted yet: "
-                "it takes 28 + 25 g^2 values of skewness g, and values that are all equal bound no mean. "
-                "The median has no such limits."
+                f"{untrusted} of these rows would be precise, but Student's interval is not reliable yet: it "
+                "requires 28 + 25 g^2 values of skewness g, and values that are not all equal. The median has "
+                "no such limits."
             )
     return [*lines, "", *(line for sentence in verdict(manifest) for line in _wrapped(sentence))]
 
@@ -66,7 +66,7 @@ def _condition_lines(condition: Condition, rows: pl.DataFrame, names: Mapping[st
 
 
 def interval_text(scale: Scale, value: float | None, low: float | None, high: float | None) -> str:
-    """Write an estimate with its interval, to two digits of its error; a question mark is an open end."""
+    """Return an estimate with its interval, to two digits of its error; `?` is an open end."""
     if value is None:
         return "-"
     error = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
@@ -76,7 +76,6 @@ def interval_text(scale: Scale, value: float | None, low: float | None, high: fl
 
 
 def precision_text(condition: Condition, reached: float | None) -> str:
-    """Write how precise a statistic is."""
     if reached is None:
         return "?"
     return (
@@ -87,17 +86,17 @@ def precision_text(condition: Condition, reached: float | None) -> str:
 
 
 def verdict(manifest: Manifest) -> Iterator[str]:
-    """Say how many cells are precise, and which cells the cap has stopped."""
+    """Describe how many cells are precise, and which cells stopped at the maximum number of replications."""
     until, cells = manifest["until"], manifest["identity"]["cells"]
     counts, short = until["replications"], until["short"]
     least, most = min(counts), max(counts)
     many = f"{least}" if least == most else f"{least} to {most}"
     precise = f"{len(cells) - len(short)} of {len(cells)} cells are precise"
-    yield f"{precise}; {many} replications, {sum(counts)} runs in all."
+    yield f"{precise}; {many} replications per cell, {sum(counts)} runs in total."
     if short:
         named = ", ".join(cells[number] or "the only cell" for number in short[:_SHORT_NAMED])
         more = ", ..." if len(short) > _SHORT_NAMED else ""
         yield (
-            f"NOT precise: {len(short)} of {len(cells)} cells stopped at {until['looks'][-1]} replications, "
-            f"the most allowed ({named}{more}). To continue, repeat the command with more --replications."
+            f"NOT precise: {len(short)} of {len(cells)} cells stopped at the maximum of {until['looks'][-1]} "
+            f"replications ({named}{more}). To continue, repeat the command with more --replications."
         )

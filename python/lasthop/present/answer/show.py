@@ -1,4 +1,4 @@
-"""An answer as lines to read: a table per section, then sentences about differences."""
+"""An answer as text: a table per section, then sentences about differences."""
 
 import itertools
 import re
@@ -30,14 +30,14 @@ _HEADS = {"retransmitted_packets": "retrans."}
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _GAP = 2
 _FOR_INTERVAL = 6
-"""Number of replications from which a 95 % interval of the median exists."""
+"""The least number of replications with a 95 % interval of the median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What an answer shows: a statistic, and the factor columns whose levels have a row each; `None` for all.
+    """The contents of an answer: a statistic, and the factor columns whose levels have rows (`None`: all).
 
-    It shows at most `rows` rows of a table and `sentences` sentences; `rest` tells the user how to see the
+    At most `rows` rows of a table and `sentences` sentences are shown; `rest` is a hint on how to see the
     others.
     """
 
@@ -58,31 +58,31 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
     rows, keys = by_replication(section, factors).lazy(), [*factors, WHO]
     lines = list(by_group(rows, keys, section.metrics, looks=section.looks))
     schema: dict[str, pl.DataType] = {**dict.fromkeys(keys, pl.String()), **STATISTIC}
-    found = pl.DataFrame(lines, schema=schema, orient="row")
-    return found.with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
+    table = pl.DataFrame(lines, schema=schema, orient="row")
+    return table.with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
 
 
 def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
-    """Lay out the answer: for each section a table and what did not finish, then the differences."""
+    """Return the answer: for each section a table and what did not finish, then the differences."""
     lines: list[str] = []
     for section in (section for section in sections if section.metrics):
         lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by)]
         lines += [*left_out(section), ""]
     lines += _equal_replications(sections)
-    told = _differences(sections) if shown.by is None else []
-    kept = told[: shown.sentences]
-    if kept:
+    sentences = _differences(sections) if shown.by is None else []
+    chosen = sentences[: shown.sentences]
+    if chosen:
         lines += [
-            "Differences between levels (replications in pairs, p corrected after Holm):",
-            *bulleted(kept),
+            "Differences between levels (paired replications, p corrected by Holm's method):",
+            *bullets(chosen),
         ]
-    if len(told) > len(kept):
-        lines.append(f"  ... and {len(told) - len(kept)} more: {shown.rest}")
+    if len(sentences) > len(chosen):
+        lines.append(f"  ... and {len(sentences) - len(chosen)} more: {shown.rest}")
     return lines if lines[-1] else lines[:-1]
 
 
 def _equal_replications(sections: Sequence[Section]) -> list[str]:
-    """Say that replications give nothing new, if all of them are equal in each cell."""
+    """Return a remark if all replications are equal in each cell."""
     most = 1
     for section in (section for section in sections if section.metrics):
         if section.rows.select(REPLICATION).n_unique() == 1:
@@ -96,11 +96,11 @@ def _equal_replications(sections: Sequence[Section]) -> list[str]:
         most = max(most, *cells["len"])
     if most == 1:
         return []
-    return [f"All {most} replications are equal: nothing in these runs is random, so one tells as much.", ""]
+    return [f"All {most} replications are equal: nothing in these runs is random, so one is enough.", ""]
 
 
 def _differences(sections: Sequence[Section]) -> list[str]:
-    """Say how levels differ. A single cell has no differences, and need not load the code that compares."""
+    """Return sentences about differences. A single cell has none, and does not load the code for them."""
     if not any(section.varied for section in sections):
         return []
     from lasthop.present.answer.differences import differences
@@ -109,15 +109,13 @@ def _differences(sections: Sequence[Section]) -> list[str]:
     return sentences(differences(sections))
 
 
-def bulleted(told: Sequence[str]) -> list[str]:
-    """Wrap sentences, each as an item of a list."""
-    import textwrap
-
-    # A number and its unit, and a p and its value, stay together.
-    bound = [re.sub(r" (?=%)|(?<=p [=<]) |(?<=\bp) (?=[=<])", _NO_BREAK, sentence) for sentence in told]
+def bullets(sentences: Sequence[str]) -> list[str]:
+    """Return sentences as wrapped items of a list."""
+    # Do not wrap between a number and its unit, or p and its value.
+    joined = [re.sub(r" (?=%)|(?<=p [=<]) |(?<=\bp) (?=[=<])", _NO_BREAK, sentence) for sentence in sentences]
     return [
         line.replace(_NO_BREAK, " ")
-        for sentence in bound
+        for sentence in joined
         for line in textwrap.wrap(
             sentence, width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
         )
@@ -125,7 +123,7 @@ def bulleted(told: Sequence[str]) -> list[str]:
 
 
 def unfinished(section: Section) -> list[str]:
-    """Say how many rows did not run to their end, by outcome."""
+    """Return how many rows did not complete, by outcome."""
     if "outcome" not in section.rows.columns:
         return []
     counts = Counter(section.rows.filter(pl.col("outcome") != COMPLETED)["outcome"])
@@ -136,12 +134,11 @@ def unfinished(section: Section) -> list[str]:
 
 
 def left_out(section: Section) -> list[str]:
-    """Say which connections have no rows."""
     return textwrap.wrap(without_parts(section.left_out), width()) if section.left_out else []
 
 
 def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
-    """Warn if the means are over different cells, so that levels do not differ by their factor alone."""
+    """Return a warning if levels differ by more than their factor, as their means are over different cells."""
     others = [column for column in section.factors if by is not None and column not in by]
     if by is None or not others:
         return []
@@ -149,52 +146,52 @@ def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
     of_level = cells.group_by([*by, WHO]).agg(pl.col("cell").sort())
     if of_level.group_by(WHO).agg(pl.col("cell").n_unique())["cell"].max() == 1:
         return []
-    return ["Not every level was run with the same levels of the other factors: compare rows with care."]
+    return ["Not all levels were run with the same levels of the other factors: compare rows with care."]
 
 
 def _table(section: Section, shown: Shown) -> list[str]:
-    found = statistics(section, shown.by)
-    if found.is_empty():
+    table = statistics(section, shown.by)
+    if table.is_empty():
         return [f"{section.title}: no values of {', '.join(map(label, section.metrics))}."]
     labels = list(section.varied if shown.by is None else shown.by)
-    if found[WHO].n_unique() > 1 or not labels:
+    if table[WHO].n_unique() > 1 or not labels:
         labels.append(WHO)
-    most = max(found["replications"], default=0)
+    most = max(table["replications"], default=0)
     ranges = shown.statistic == "median" and most < _FOR_INTERVAL
-    keys = [name for name in found.columns if name in (*section.factors, WHO)]
-    groups = found.partition_by(keys, maintain_order=True)
+    keys = [name for name in table.columns if name in (*section.factors, WHO)]
+    groups = table.partition_by(keys, maintain_order=True)
     fields = [_fields(group, shown.statistic, ranges=ranges) for group in groups]
     if not any(fields):
         return [f"{section.title}: a single replication has no {shown.statistic}."]
     scales, without = _scales(section, fields)
     names = [[str(group[name][0]) for name in labels] for group in groups]
-    lines = [_title(section, shown, found, ranges=ranges)]
+    lines = [_title(section, shown, table, ranges=ranges)]
     if scales:
         titles = [section.noun if name == WHO else section.factors[name] for name in labels]
         lines += ["", *_rendered(titles, names[: shown.rows], fields[: shown.rows], scales)]
         if shown.rows is not None and len(groups) > shown.rows:
             lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
     if without:
-        lines.append(f"Zero throughout: {', '.join(map(label, without))}.")
+        lines.append(f"Always zero: {', '.join(map(label, without))}.")
     return lines
 
 
 Field = tuple[float, float | None, float | None]
-"""A value and the two ends in its brackets."""
+"""A value and the ends of its interval or range."""
 
 
 def _fields(group: pl.DataFrame, statistic: str, *, ranges: bool) -> dict[str, Field]:
-    """Collect a row's value of each metric, with its interval or with the range of all values."""
-    found: dict[str, dict[str, Field]] = {}
+    """Return a row's value of each metric, with its interval or with the range of all values."""
+    fields: dict[str, dict[str, Field]] = {}
     for metric, name, *field in group.select("metric", "statistic", "value", "ci_low", "ci_high").iter_rows():
-        found.setdefault(metric, {})[name] = (field[0], field[1], field[2])
+        fields.setdefault(metric, {})[name] = (field[0], field[1], field[2])
     if not ranges:
-        return {metric: own[statistic] for metric, own in found.items() if statistic in own}
-    return {metric: (own[statistic][0], own["min"][0], own["max"][0]) for metric, own in found.items()}
+        return {metric: own[statistic] for metric, own in fields.items() if statistic in own}
+    return {metric: (own[statistic][0], own["min"][0], own["max"][0]) for metric, own in fields.items()}
 
 
 def _scales(section: Section, fields: Sequence[Mapping[str, Field]]) -> tuple[dict[str, Scale], list[str]]:
-    """Choose each metric's scale; leave out metrics that are 0 throughout, and return their names."""
+    """Return each metric's scale, and the names of metrics that are always 0."""
     scales, without = {}, []
     for metric in section.metrics:
         values = [number for own in fields if metric in own for number in own[metric] if number is not None]
@@ -215,8 +212,8 @@ def _text(field: Field | None, scale: Scale, *, bracket: bool) -> str:
     return f"{value} [{low or '?'}..{high or '?'}]"
 
 
-def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool) -> str:
-    counts = found["replications"]
+def _title(section: Section, shown: Shown, table: pl.DataFrame, *, ranges: bool) -> str:
+    counts = table["replications"]
     least, most = min(counts), max(counts)
     over = f"{most}" if least == most else f"{least} to {most}"
     what = f"{section.title}: {shown.statistic} of {over} replication{'' if most == 1 else 's'}"
@@ -228,7 +225,7 @@ def _title(section: Section, shown: Shown, found: pl.DataFrame, *, ranges: bool)
 
 
 def width() -> int:
-    """Return the width of the terminal, or the fixed width of other outputs."""
+    """Return the width of the terminal, or a fixed width for other outputs."""
     if not sys.stdout.isatty():
         return _WIDTH
     from rich.console import Console
@@ -244,36 +241,36 @@ def _rendered(
 ) -> list[str]:
     """Render the table, with brackets for as many metrics as fit, at least for the first.
 
-    A terminal shows as many metrics as it has room for.
+    On a terminal, metrics that do not fit are omitted.
     """
-    limit, kept, bracketed = width(), list(scales), len(scales)
+    limit, metrics, bracketed = width(), list(scales), len(scales)
     while True:
-        heads = [*labels, *(_HEADS.get(metric) or axis_title(metric, scales[metric]) for metric in kept)]
-        rows = _texts(names, fields, {metric: scales[metric] for metric in kept}, bracketed)
+        heads = [*labels, *(_HEADS.get(metric) or axis_title(metric, scales[metric]) for metric in metrics)]
+        rows = _texts(names, fields, {metric: scales[metric] for metric in metrics}, bracketed)
         least, _ = _widths(heads, rows, len(labels))
         fits = sum(least) + _GAP * len(least) <= limit
-        if fits or (bracketed == 1 and (len(kept) == 1 or not sys.stdout.isatty())):
+        if fits or (bracketed == 1 and (len(metrics) == 1 or not sys.stdout.isatty())):
             break
         if bracketed > 1:
             bracketed -= 1
         else:
-            kept.pop()
+            metrics.pop()
     lines = laid_out(heads, rows, len(labels), limit)
-    left_out = [label(metric) for metric in scales if metric not in kept]
-    return (
-        [*lines, f"No room for: {', '.join(left_out)}. A wider terminal or --metric shows them."]
-        if left_out
-        else lines
-    )
+    dropped = [label(metric) for metric in scales if metric not in metrics]
+    return [*lines, no_room(dropped, "--metric")] if dropped else lines
+
+
+def no_room(names: Sequence[str], option: str) -> str:
+    return f"Omitted for lack of space: {', '.join(names)}. A wider terminal or {option} shows them."
 
 
 def table_width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table in which nothing is wrapped."""
+    """Return the width of a table without wrapping."""
     return sum(max(map(len, column)) + _GAP for column in zip(heads, *rows, strict=True))
 
 
 def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[str]:
-    """Lay out a table whose first columns are `labels`, at most `limit` wide if its words leave room."""
+    """Lay out a table whose first `labels` columns are names; `limit` is its width, unless words need more."""
     least, whole = _widths(heads, rows, labels)
     spare = limit - sum(least) - _GAP * len(least)
     widths = []
@@ -286,7 +283,7 @@ def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, l
         for row in (heads, *rows)
     ]
     height = max(map(len, wrapped[0]))
-    wrapped[0] = [[""] * (height - len(head)) + head for head in wrapped[0]]  # heads stand at the bottom
+    wrapped[0] = [[""] * (height - len(head)) + head for head in wrapped[0]]  # aligned at the bottom
     sides = [str.ljust] * labels + [str.rjust] * (len(heads) - labels)
     lines = []
     for parts in itertools.chain.from_iterable(itertools.zip_longest(*row, fillvalue="") for row in wrapped):
@@ -301,7 +298,7 @@ def _texts(
     scales: Mapping[str, Scale],
     bracketed: int,
 ) -> list[list[str]]:
-    """Write the rows, with brackets in the first `bracketed` metrics."""
+    """Return the rows as text, with brackets in the first `bracketed` metrics."""
     return [
         [
             *own,

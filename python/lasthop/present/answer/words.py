@@ -1,12 +1,12 @@
-"""Differences in words: which come first, and a sentence for each.
+"""Sentences about differences, the most important first.
 
 The main metric of the first kind of traffic comes first, such as the speech quality of a call, and then the
-largest difference. The other kinds of traffic follow, each with its main metric, and then all other
-differences by size. Differences that hardly matter come last.
+largest difference. Then follow the main metrics of the other kinds of traffic, and all other differences by
+size.
 
-The size of a difference is the part that its 95 % interval leaves for certain: for a quantity the logarithm
-of the ratio to the reference, for a score a share of its range. So times, rates and losses are measured
-alike, noise counts against a difference, and a difference that is certain but small comes late.
+The size of a difference is the end of its 95 % interval that is nearer to zero: for a quantity the logarithm
+of the ratio to the reference, for a score a share of its range. So times, rates and losses have a common
+measure, noise makes a difference smaller, and differences that are certain but small come late.
 """
 
 import itertools
@@ -57,33 +57,33 @@ _NOTICED = {
     "packets": 1.0,
     "": 0.0,
 }
-"""By unit: a change smaller than this is hardly noticed, however large its share."""
+"""By unit: smaller changes are hardly noticeable, however large their share."""
 _SHARE_NOTICED = 0.01
 _RANGE = 3.5
-"""A change over the whole range of a score weighs as much as this logarithm of a quantity's ratio."""
+"""A change over the whole range of a score is as large as this logarithm of a quantity's ratio."""
 _MATTERS = math.log(1.05)
 """From this size on, the main metric of a kind of traffic comes before the other metrics of that kind."""
 _MOST_PAIRS = 1000
 _MOST_TIMES = 10
 
 
-def size(one: Difference) -> float:
-    """Return the size of a difference that is certain; 0 if the difference may be due to chance."""
-    if not one.significant:
+def size(diff: Difference) -> float:
+    """Return the size of a difference (see above); 0 if it may be due to chance."""
+    if not diff.significant:
         return 0.0
-    sure = one.low if one.mean > 0 else one.high
-    if sure * one.mean <= 0:
+    sure = diff.low if diff.mean > 0 else diff.high
+    if sure * diff.mean <= 0:
         return 0.0
-    if (span := SCORES.get(one.metric)) is not None:
+    if (span := SCORES.get(diff.metric)) is not None:
         return _RANGE * abs(sure) / span
-    base, level = one.reference_mean, one.reference_mean + sure
-    least = max(_NOTICED.get(unit_of(one.metric), 0.0), _SHARE_NOTICED * max(abs(base), abs(level)))
+    base, level = diff.reference_mean, diff.reference_mean + sure
+    least = max(_NOTICED.get(unit_of(diff.metric), 0.0), _SHARE_NOTICED * max(abs(base), abs(level)))
     return abs(math.log((max(level, 0.0) + least) / (max(base, 0.0) + least)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """The comparisons of one metric over the levels of one factor, all of one topic."""
+    """The comparisons of a metric between the levels of a factor, all of one topic."""
 
     members: Sequence[Difference]
 
@@ -93,60 +93,60 @@ class _Group:
 
     @property
     def largest(self) -> Difference:
-        """The largest difference, or the clearest one if none is certain."""
-        return max(self.members, key=lambda one: (one.significant, size(one), -one.p))
+        """The largest difference or, if none is significant, the one with the smallest p."""
+        return max(self.members, key=lambda diff: (diff.significant, size(diff), -diff.p))
 
     @property
     def differs(self) -> bool:
         """Whether a level differs significantly, or the levels have a significant trend."""
-        return any(one.significant or one.trend_is_significant for one in self.members)
+        return any(diff.significant or diff.trend_is_significant for diff in self.members)
 
     @property
     def apart(self) -> tuple[str, str, Difference] | None:
-        """Two levels whose intervals do not overlap in the tables, and a comparison in their case.
+        """Two levels whose intervals in the tables do not overlap, the second if possible the reference.
 
-        The reference is the second of them if it can be.
+        The third item is a comparison in their case.
         """
-        if apart := [one for one in self.members if one.apart]:
-            one = min(apart, key=lambda one: one.p)
-            return one.level, one.reference, one
+        if apart := [diff for diff in self.members if diff.apart]:
+            diff = min(apart, key=lambda diff: diff.p)
+            return diff.level, diff.reference, diff
         for case in self.cases.values():
-            known = [(one.level, one.medians[0], one) for one in case]
-            for (level, own, one), (other, beside, _) in itertools.combinations(known, 2):
+            intervals = [(diff.level, diff.medians[0], diff) for diff in case]
+            for (level, own, diff), (other, beside, _) in itertools.combinations(intervals, 2):
                 if disjoint(own, beside):
-                    return level, other, one
+                    return level, other, diff
         return None
 
     @property
     def cases(self) -> dict[tuple[tuple[str, str], ...], list[Difference]]:
-        found: dict[tuple[tuple[str, str], ...], list[Difference]] = {}
-        for one in self.members:
-            found.setdefault(one.where, []).append(one)
-        return found
+        cases: dict[tuple[tuple[str, str], ...], list[Difference]] = {}
+        for diff in self.members:
+            cases.setdefault(diff.where, []).append(diff)
+        return cases
 
 
-def sentences(found: Sequence[Difference]) -> list[str]:
-    """Say which levels differ significantly from their reference: what matters most first, the rest last."""
-    if not found:
+def sentences(differences: Sequence[Difference]) -> list[str]:
+    """Describe which levels differ significantly from their reference, the most important first."""
+    if not differences:
         return []
-    if max(one.pairs for one in found) < 2:
+    if max(diff.pairs for diff in differences) < 2:
         return ["One replication cannot show whether levels differ: run at least 5, with --replications 5."]
     groups: dict[tuple[object, ...], list[Difference]] = {}
-    for one in found:
-        groups.setdefault((one.topic, one.metric, one.factor, one.reference), []).append(one)
+    for diff in differences:
+        groups.setdefault((diff.topic, diff.metric, diff.factor, diff.reference), []).append(diff)
     all_groups = [_Group(members) for members in groups.values()]
     differ = [group for group in all_groups if group.differs]
     undecided = [group for group in all_groups if not group.differs and group.apart]
     alike = [group for group in all_groups if not group.differs and not group.apart]
-    told = [sentence for group in _ranked(differ) for sentence in _told(group)] if differ else []
-    told += [_undecided(own) for own in _by_factor(undecided)]
+    texts = [sentence for group in _ranked(differ) for sentence in _describe(group)] if differ else []
+    texts += [_undecided(own) for own in _by_factor(undecided)]
     if not alike:
-        return told
-    return [*told, _alike(alike)] if told else [_of_factor(own) for own in _by_factor(alike)]
+        return texts
+    return [*texts, _alike(alike)] if texts else [_of_factor(own) for own in _by_factor(alike)]
 
 
 def _ranked(groups: Sequence[_Group]) -> list[_Group]:
-    """Order groups by importance: leader of the first topic, largest, other leaders, all others by size."""
+    """Order groups: leader of the first topic, largest difference, other leaders, all others by size."""
     by_topic: dict[int, list[_Group]] = {}
     for group in groups:
         by_topic.setdefault(group.members[0].topic, []).append(group)
@@ -157,7 +157,7 @@ def _ranked(groups: Sequence[_Group]) -> list[_Group]:
 
 
 def _leader(groups: Sequence[_Group]) -> _Group:
-    """Return the first metric's largest difference if it matters, else the largest of all."""
+    """Return the first metric's largest difference if it is large enough, otherwise the largest of all."""
     first = groups[0].members[0].metric
     own = max((group for group in groups if group.members[0].metric == first), key=lambda group: group.size)
     return own if own.size >= _MATTERS else max(groups, key=lambda group: group.size)
@@ -166,23 +166,23 @@ def _leader(groups: Sequence[_Group]) -> _Group:
 # ---- A sentence for each ---------------------------------------------------------------------------------
 
 
-def _told(group: _Group) -> Iterator[str]:
-    """Say which of two levels has more and which less, or which of several has most and which least."""
-    sure = any(one.significant for one in group.members)
+def _describe(group: _Group) -> Iterator[str]:
+    """Compare two levels, or name the best and the worst of several."""
+    sure = any(diff.significant for diff in group.members)
     if not sure or any(case[0].trend_is_significant and _beyond(case) for case in group.cases.values()):
         yield from _of_trends(group)
         return
-    levels = dict.fromkeys(one.level for one in group.members)
+    levels = dict.fromkeys(diff.level for diff in group.members)
     if len(levels) > 1:
         yield _of_several(group)
         return
     for sign in (1, -1) if group.largest.mean > 0 else (-1, 1):
-        if own := [one for one in group.members if one.significant and (one.mean > 0) == (sign > 0)]:
+        if own := [diff for diff in group.members if diff.significant and (diff.mean > 0) == (sign > 0)]:
             yield _of_two(own, len(group.members))
 
 
 def _of_two(own: Sequence[Difference], cases: int) -> str:
-    """Say how a level differs from the reference in these cases out of all cases."""
+    """Describe how a level differs from the reference in these cases out of all cases."""
     largest = _Group(own).largest
     if len(own) == 1:
         return f"{_start(largest)}{_against(largest)}."
@@ -192,8 +192,8 @@ def _of_two(own: Sequence[Difference], cases: int) -> str:
 
 
 def _of_several(group: _Group) -> str:
-    """Say which levels have most and least in the case that differs most, and which level wins overall."""
-    cases = [case for case in group.cases.values() if any(one.significant for one in case)]
+    """Name the best and the worst level in the case that differs most, and the best level overall."""
+    cases = [case for case in group.cases.values() if any(diff.significant for diff in case)]
     most = max(cases, key=lambda case: max(map(size, case)))
     text = _best_and_worst(most)
     first = most[0]
@@ -202,54 +202,54 @@ def _of_several(group: _Group) -> str:
     overall = _overall(group)
     more = f" {overall}" if overall else ""
     differ = _cases(len(cases), len(group.cases))
-    against = f"Against {_reference(first)}, {label(first.metric)} differs in {differ}"
+    against = f"Compared with {_reference(first)}, {label(first.metric)} differs in {differ}"
     return f"{against}, most {_place(first)}: {text}.{more}"
 
 
 def _of_trends(group: _Group) -> Iterator[str]:
-    """Say how a metric rises or falls with the numbers of a factor's levels."""
+    """Describe how a metric rises or falls with the numbers of a factor's levels."""
     first = group.members[0]
     cases = group.cases.values()
-    found = [(case[0], case[0].trend) for case in cases if case[0].trend and case[0].trend_is_significant]
+    trends = [(case[0], case[0].trend) for case in cases if case[0].trend and case[0].trend_is_significant]
     for verb, rises in (("rises", True), ("falls", False)):
-        own = [(one, trend) for one, trend in found if (trend.last[1] > trend.first[1]) == rises]
+        own = [(diff, trend) for diff, trend in trends if (trend.last[1] > trend.first[1]) == rises]
         if not own:
             continue
-        one, trend = min(own, key=lambda case: case[1].p)
+        diff, trend = min(own, key=lambda case: case[1].p)
         what = f"{label(first.metric)} {verb} with {first.factor}"
         if len(own) > 1:
-            what += f" in {_cases(len(own), len(group.cases))}, most clearly {_place(one)}"
+            what += f" in {_cases(len(own), len(group.cases))}, most clearly {_place(diff)}"
         else:
-            what = _start(one) + what
-        yield f"{_capital(what)}: {_ends(one, trend)}."
+            what = _start(diff) + what
+        yield f"{_capital(what)}: {_ends(diff, trend)}."
 
 
-def _ends(one: Difference, trend: Trend) -> str:
-    """Give the ends of a trend and its test."""
+def _ends(diff: Difference, trend: Trend) -> str:
+    """Return the ends of a trend and its test."""
     (low, least), (high, most) = trend.first, trend.last
     over = f"{trend.levels} levels, {trend.replications} replications"
     return (
-        f"from {human(one.metric, least)} with {one.factor}={low} to {human(one.metric, most)} with "
-        f"{one.factor}={high} (Page's trend test over {over}, {_probability(trend.p)})"
+        f"from {human(diff.metric, least)} with {diff.factor}={low} to {human(diff.metric, most)} with "
+        f"{diff.factor}={high} (Page's trend test over {over}, {_probability(trend.p)})"
     )
 
 
 def _ends_of(case: Sequence[Difference]) -> tuple[str, str]:
     """Return the best and the worst of the reference and the levels that differ from it significantly."""
-    values = {one.level: one.level_mean for one in case if one.significant}
-    values[case[0].reference] = next(one for one in case if one.significant).reference_mean
+    values = {diff.level: diff.level_mean for diff in case if diff.significant}
+    values[case[0].reference] = next(diff for diff in case if diff.significant).reference_mean
     ordered = sorted(values, key=lambda name: values[name], reverse=case[0].metric in _MORE_IS_BETTER)
     return ordered[0], ordered[-1]
 
 
 def _beyond(case: Sequence[Difference]) -> list[str]:
-    """Return the levels that tables show beyond the best and the worst, though they may differ by chance."""
-    sure = [one for one in case if one.significant]
+    """Return levels whose intervals lie beyond the best and the worst, though not significantly."""
+    sure = [diff for diff in case if diff.significant]
     if not sure:
         return []
-    medians = {sure[0].reference: sure[0].medians[1]} | {one.level: one.medians[0] for one in sure}
+    medians = {sure[0].reference: sure[0].medians[1]} | {diff.level: diff.medians[0] for diff in sure}
     ends = [medians[name] for name in _ends_of(case)]
-    unsure = [(one.level, one.medians[0]) for one in case if not one.significant]
+    unsure = [(diff.level, diff.medians[0]) for diff in case if not diff.significant]
     return [
         level
         for level, own in unsure
@@ -259,17 +259,17 @@ def _beyond(case: Sequence[Difference]) -> list[str]:
 
 def _best_and_worst(case: Sequence[Difference]) -> str:
     """Name the best and the worst of the reference and the levels that differ from it, with their values."""
-    own = [one for one in case if one.significant]
+    own = [diff for diff in case if diff.significant]
     first = own[0]
     best, worst = _ends_of(case)
-    values = {first.reference: first.reference_mean} | {one.level: one.level_mean for one in own}
-    tested = [one for one in own if one.level in (best, worst)]
-    tests = [_tested(one) if len(tested) == 1 else f"{one.level} {_tested(one)}" for one in tested]
+    values = {first.reference: first.reference_mean} | {diff.level: diff.level_mean for diff in own}
+    tested = [diff for diff in own if diff.level in (best, worst)]
+    tests = [_test(diff) if len(tested) == 1 else f"{diff.level} {_test(diff)}" for diff in tested]
     against = "" if len(tested) == 1 else f"against {_reference(first)}: "
     apart = _apart(first.metric, values[best], values[worst])
     least, most = _extremes(first.metric)
     beyond = [f"{first.factor}={level}" for level in _beyond(case)]
-    more = f", not counting {listed(beyond)}, whose difference may be due to chance" if beyond else ""
+    more = f", excluding {listed(beyond)}, whose difference may be due to chance" if beyond else ""
     return (
         f"{first.factor}={best} has the {least} {label(first.metric)}, {human(first.metric, values[best])}, "
         f"{first.factor}={worst} the {most}, {human(first.metric, values[worst])} "
@@ -278,14 +278,14 @@ def _best_and_worst(case: Sequence[Difference]) -> str:
 
 
 def _extremes(metric: str) -> tuple[str, str]:
-    """Call the two ends best and worst, or lowest and highest if it is open which is better."""
+    """Return `best` and `worst`, or `lowest` and `highest` if neither is better."""
     if metric in _FASTER:
         return "shortest", "longest"
     return ("best", "worst") if metric in _MORE_IS_BETTER | _LESS_IS_BETTER else ("lowest", "highest")
 
 
 def _apart(metric: str, best: float, worst: float) -> str:
-    """Compare the worst value with the best; without two positive values there is no ratio."""
+    """Compare the worst value with the best: in points, as a factor or in per cent."""
     if metric in SCORES:
         return f"{_points(metric, worst - best)} apart; "
     if min(best, worst) <= 0:
@@ -295,17 +295,17 @@ def _apart(metric: str, best: float, worst: float) -> str:
 
 
 def _overall(group: _Group) -> str:
-    """Say which level is best on average over the cases, among the levels that all cases have."""
+    """Name the best level on average over the cases, among the levels that all cases have."""
     first = group.members[0]
     cases = group.cases.values()
     changes: dict[str, list[float]] = {}
-    for one in group.members:
-        positive = min(one.reference_mean, one.level_mean) > 0
+    for diff in group.members:
+        positive = min(diff.reference_mean, diff.level_mean) > 0
         scored = first.metric in SCORES
         change = (
-            one.mean if scored else math.log(one.level_mean / one.reference_mean) if positive else math.nan
+            diff.mean if scored else math.log(diff.level_mean / diff.reference_mean) if positive else math.nan
         )
-        changes.setdefault(one.level, []).append(change)
+        changes.setdefault(diff.level, []).append(change)
     means = {level: fmean(own) for level, own in changes.items() if len(own) == len(cases)}
     means = {level: mean for level, mean in means.items() if math.isfinite(mean)}
     if not means or first.metric not in _MORE_IS_BETTER | _LESS_IS_BETTER:
@@ -313,7 +313,7 @@ def _overall(group: _Group) -> str:
     sign = 1 if first.metric in _MORE_IS_BETTER else -1
     best = max(means, key=lambda level: sign * means[level])
     what = f"{_extremes(first.metric)[0]} {label(first.metric)}"
-    over = f"On the average over {_cases(len(cases), len(cases))},"
+    over = f"On average over {_cases(len(cases), len(cases))},"
     if sign * means[best] <= 0:
         return f"{over} {_reference(first)} has the {what}."
     by = (
@@ -324,75 +324,75 @@ def _overall(group: _Group) -> str:
     return f"{over} {first.factor}={best} has the {what}, {by} {_more(means[best])} than {_reference(first)}."
 
 
-def _against(one: Difference) -> str:
-    """Compare one level with its reference.
+def _against(diff: Difference) -> str:
+    """Compare a level with its reference.
 
     `is 12 % faster than ...: elapsed time 8.8 s against 10.0 s (...)`.
     """
-    level, reference, what, timed = _level(one), _reference(one), label(one.metric), one.metric in _FASTER
-    if one.metric in SCORES:
-        values = [human(one.metric, value) for value in (one.level_mean, one.reference_mean)]
-        word = "better" if one.mean > 0 else "worse"
-        points = f"{_points(one.metric, one.mean)} {word}"
-        return f"{level} has a {what} of {values[0]}, {reference} of {values[1]} ({points}, {_surely(one)})"
-    if (ratio := _multiple(one.level_mean, one.reference_mean)) is not None:
-        more, less = (level, reference) if one.mean > 0 else (reference, level)
+    level, reference, what, timed = _level(diff), _reference(diff), label(diff.metric), diff.metric in _FASTER
+    if diff.metric in SCORES:
+        values = [human(diff.metric, value) for value in (diff.level_mean, diff.reference_mean)]
+        word = "better" if diff.mean > 0 else "worse"
+        points = f"{_points(diff.metric, diff.mean)} {word}"
+        return f"{level} has a {what} of {values[0]}, {reference} of {values[1]} ({points}, {_surely(diff)})"
+    if (ratio := _multiple(diff.level_mean, diff.reference_mean)) is not None:
+        more, less = (level, reference) if diff.mean > 0 else (reference, level)
         takes = (
             f"takes {ratio} times as long as {less}" if timed else f"has {ratio} times the {what} of {less}"
         )
-        return f"{more} {takes}: {_values(one, what if timed else '', larger_first=True)}"
-    share = f"{_percent(one.relative)} % " if math.isfinite(one.relative) else ""
-    if timed and one.mean > 0 and share:
-        return f"{level} takes {share}longer than {reference}: {_values(one, what)}"
+        return f"{more} {takes}: {_values(diff, what if timed else '', larger_first=True)}"
+    share = f"{_percent(diff.relative)} % " if math.isfinite(diff.relative) else ""
+    if timed and diff.mean > 0 and share:
+        return f"{level} takes {share}longer than {reference}: {_values(diff, what)}"
     return (
-        f"{level} {_verb(one)} {share}{_comparative(one)} than {reference}: "
-        f"{_values(one, what if timed else '')}"
+        f"{level} {_verb(diff)} {share}{_comparative(diff)} than {reference}: "
+        f"{_values(diff, what if timed else '')}"
     )
 
 
-def _values(one: Difference, name: str, *, larger_first: bool = False) -> str:
-    """Give both values, the level's first or the larger first, and the test; `name` names the metric."""
-    values = [one.level_mean, one.reference_mean]
+def _values(diff: Difference, name: str, *, larger_first: bool = False) -> str:
+    """Return both values, the level's first or the larger first, and the test; `name` names the metric."""
+    values = [diff.level_mean, diff.reference_mean]
     if larger_first:
         values.sort(reverse=True)
-    level, reference = (human(one.metric, value) for value in values)
-    return f"{name} {level} against {reference} ({_tested(one)})".lstrip()
+    level, reference = (human(diff.metric, value) for value in values)
+    return f"{name} {level} against {reference} ({_test(diff)})".lstrip()
 
 
-def _tested(one: Difference) -> str:
-    """Give the difference with its interval and test.
+def _test(diff: Difference) -> str:
+    """Return the difference with its interval and test.
 
     `-3.10 s, 95 % interval -3.30 to -2.90 s, 5 pairs, p < 0.001`.
     """
-    scale, unit, decimals = _scale(one)
-    mean = scale.number(one.mean, signed=True, decimals=decimals)
-    if one.is_ratio and one.low == one.high:  # all pairs have the same ratio, not the same difference
-        mean, unit = f"{100 * one.relative:+.2g}", "%"
-    apart = " " if one.low == one.high else ", "
-    return f"{mean} {unit}".rstrip() + apart + _surely(one)
+    scale, unit, decimals = _scale(diff)
+    mean = scale.number(diff.mean, signed=True, decimals=decimals)
+    if diff.is_ratio and diff.low == diff.high:  # all pairs have the same ratio, not the same difference
+        mean, unit = f"{100 * diff.relative:+.2g}", "%"
+    apart = " " if diff.low == diff.high else ", "
+    return f"{mean} {unit}".rstrip() + apart + _surely(diff)
 
 
-def _surely(one: Difference) -> str:
-    """Give interval and test for a difference that was already given."""
-    if one.low == one.high:
-        return f"in each of {one.pairs} pairs"
-    scale, unit, decimals = _scale(one)
+def _surely(diff: Difference) -> str:
+    """Return interval and test without the difference."""
+    if diff.low == diff.high:
+        return f"in each of {diff.pairs} pairs"
+    scale, unit, decimals = _scale(diff)
     low, high = (
         "?" if math.isinf(value) else scale.number(value, signed=True, decimals=decimals)
-        for value in (one.low, one.high)
+        for value in (diff.low, diff.high)
     )
-    return f"95 % interval {low} to {f'{high} {unit}'.rstrip()}, {one.pairs} pairs, {_probability(one.p)}"
+    return f"95 % interval {low} to {f'{high} {unit}'.rstrip()}, {diff.pairs} pairs, {_probability(one.p)}"
 
 
 def _probability(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
-def _scale(one: Difference) -> tuple[Scale, str, int | None]:
-    """Return how a difference and its interval are shown: scale, unit and decimals."""
-    scale = scale_of(one.metric, [one.mean, one.low, one.high])
-    unit = "points" if scale.unit == "%" or one.metric in SCORES else scale.unit
-    return scale, unit, scale.decimals_of(one.mean - one.low) if one.mean > one.low else None
+def _scale(diff: Difference) -> tuple[Scale, str, int | None]:
+    """Return scale, unit and decimals for a difference and its interval."""
+    scale = scale_of(diff.metric, [diff.mean, diff.low, diff.high])
+    unit = "points" if scale.unit == "%" or diff.metric in SCORES else scale.unit
+    return scale, unit, scale.decimals_of(diff.mean - diff.low) if diff.mean > diff.low else None
 
 
 # ---- Nothing ---------------------------------------------------------------------------------------------
@@ -406,60 +406,61 @@ def _by_factor(groups: Sequence[_Group]) -> list[list[_Group]]:
 
 
 def _undecided(groups: Sequence[_Group]) -> str:
-    """Say that levels of a factor may differ: their intervals do not overlap, but no test is significant."""
-    found = [apart for group in groups if (apart := group.apart)]
-    level, other, one = min(found, key=lambda apart: (apart[1] != apart[2].reference, apart[2].p))
-    may = f"{_start(one)}{one.factor}={level} may differ from {one.factor}={other}"
-    seen = f"their intervals of {label(one.metric)} do not overlap"
-    more = [label(own.metric) for _, _, own in found if own.metric != one.metric]
-    likewise = f" The same is true of {listed(list(dict.fromkeys(more)))}." if more else ""
-    if other == one.reference:
-        test = f"{_tested(one)}{_needed(one)}"
-        return f"{may}: {seen}, but the difference is not significant ({test}).{likewise}"
-    command = f"'lasthop results compare' with --reference {one.factor}={other} tests them"
-    return f"{may}: {seen}. Only {_reference(one)} was compared with all others; {command}.{likewise}"
+    """Describe levels that may differ: their intervals do not overlap, but no test is significant."""
+    pairs = [apart for group in groups if (apart := group.apart)]
+    level, other, diff = min(pairs, key=lambda apart: (apart[1] != apart[2].reference, apart[2].p))
+    may = f"{_start(diff)}{diff.factor}={level} may differ from {diff.factor}={other}"
+    evidence = f"their intervals of {label(diff.metric)} do not overlap"
+    more = [label(own.metric) for _, _, own in pairs if own.metric != diff.metric]
+    likewise = f" The same applies to {listed(list(dict.fromkeys(more)))}." if more else ""
+    if other == diff.reference:
+        test = f"{_test(diff)}{_needed(diff)}"
+        return f"{may}: {evidence}, but the difference is not significant ({test}).{likewise}"
+    command = f"'lasthop results compare' with --reference {diff.factor}={other} compares these two"
+    compared = f"Other levels were compared with {_reference(diff)} only; {command}"
+    return f"{may}: {evidence}. {compared}.{likewise}"
 
 
 def _of_factor(groups: Sequence[_Group]) -> str:
-    """Say that no level of a factor differs, what came nearest, and what the runs would have shown."""
-    members = [one for group in groups for one in group.members]
-    nearest = min((one for one in members if one.pairs > 1), key=_distance, default=members[0])
-    metrics = list(dict.fromkeys(label(one.metric) for one in members))
-    levels = list(dict.fromkeys(one.level for one in members))
+    """Describe a factor without significant differences: the smallest p, and the detectable difference."""
+    members = [diff for group in groups for diff in group.members]
+    nearest = min((diff for diff in members if diff.pairs > 1), key=_distance, default=members[0])
+    metrics = list(dict.fromkeys(label(diff.metric) for diff in members))
+    levels = list(dict.fromkeys(diff.level for diff in members))
     who = (
         _level(nearest) if len(levels) == 1 else f"None of the {len(levels)} other levels of {nearest.factor}"
     )
     verb = "does not differ" if len(levels) == 1 else "differs"
     compared = f" in {listed(metrics)}" if len(metrics) > 1 else ""
-    cases = len({one.where for one in members})
+    cases = len({diff.where for diff in members})
     many = "" if cases == 1 else f" in any of {cases} cases"
     where = [*([_level(nearest)] if len(levels) > 1 else []), *([_place(nearest)] if nearest.where else [])]
-    place = ("nearest " if len(members) > 1 else "") + (f"{' '.join(where)}: " if where else "")
-    shown = f"{_tested(nearest)}{_shown(nearest)}{_needed(nearest)}"
+    place = ("closest " if len(members) > 1 else "") + (f"{' '.join(where)}: " if where else "")
+    result = f"{_test(nearest)}{_detectable(nearest)}{_needed(nearest)}"
     return (
         f"{who} {verb} significantly from {_reference(nearest)}{compared}{many} "
-        f"({place}{label(nearest.metric)} {shown})."
+        f"({place}{label(nearest.metric)} {result})."
     )
 
 
-def _distance(one: Difference) -> tuple[float, float]:
-    """Order comparisons by p, and those that are all equal after the correction by their effect."""
-    effect = one.effect_size
-    return one.p, 0.0 if math.isnan(effect) else -abs(effect)
+def _distance(diff: Difference) -> tuple[float, float]:
+    """Order comparisons by p, and those with equal p after the correction by their effect size."""
+    effect = diff.effect_size
+    return diff.p, 0.0 if math.isnan(effect) else -abs(effect)
 
 
-def _shown(one: Difference) -> str:
-    """Say which difference this number of pairs would have shown, unless it is out of all proportion."""
-    shown = 0 < one.detectable < (_MOST_TIMES * one.reference_mean if one.is_ratio else math.inf)
-    return f"; one of {human(one.metric, one.detectable)} would have shown" if shown else ""
+def _detectable(diff: Difference) -> str:
+    """Return the difference that this number of pairs can detect, unless it is implausibly large."""
+    is_plausible = 0 < diff.detectable < (_MOST_TIMES * diff.reference_mean if diff.is_ratio else math.inf)
+    value = human(diff.metric, diff.detectable)
+    return f"; a difference of {value} would have been detected" if is_plausible else ""
 
 
-def _needed(one: Difference) -> str:
-    """Say how many pairs a difference of this size takes, if that number can be run."""
-    needed = one.pairs_needed
-    return (
-        f"; a difference of this size takes about {needed:.0f} pairs to show" if needed <= _MOST_PAIRS else ""
-    )
+def _needed(diff: Difference) -> str:
+    """Return the number of pairs that detects a difference of this size, if it is feasible."""
+    needed = diff.pairs_needed
+    text = f"; detecting a difference of this size takes about {needed:.0f} pairs"
+    return text if needed <= _MOST_PAIRS else ""
 
 
 def _alike(groups: Sequence[_Group]) -> str:
@@ -474,28 +475,28 @@ def _alike(groups: Sequence[_Group]) -> str:
 # ---- Words -----------------------------------------------------------------------------------------------
 
 
-def _level(one: Difference) -> str:
-    return f"{one.factor}={one.level}"
+def _level(diff: Difference) -> str:
+    return f"{diff.factor}={diff.level}"
 
 
-def _reference(one: Difference) -> str:
-    return f"{one.factor}={one.reference}"
+def _reference(diff: Difference) -> str:
+    return f"{diff.factor}={diff.reference}"
 
 
-def _verb(one: Difference) -> str:
-    """Begin a comparison: `is` for faster, `has a` for a lower rate, `has` for fewer packets."""
-    if one.metric in _FASTER:
+def _verb(diff: Difference) -> str:
+    """Return the verb of a comparison: `is` faster, `has a` lower rate, `has` fewer packets."""
+    if diff.metric in _FASTER:
         return "is"
-    return "has" if scale_of(one.metric, [one.mean]).whole else "has a"
+    return "has" if scale_of(diff.metric, [diff.mean]).whole else "has a"
 
 
-def _comparative(one: Difference) -> str:
-    more = one.mean > 0
-    if one.metric in _FASTER:
+def _comparative(diff: Difference) -> str:
+    more = diff.mean > 0
+    if diff.metric in _FASTER:
         return "slower" if more else "faster"
-    if scale_of(one.metric, [one.mean]).whole:
-        return f"{'more' if more else 'fewer'} {label(one.metric)}"
-    return f"{'higher' if more else 'lower'} {label(one.metric)}"
+    if scale_of(diff.metric, [diff.mean]).whole:
+        return f"{'more' if more else 'fewer'} {label(diff.metric)}"
+    return f"{'higher' if more else 'lower'} {label(diff.metric)}"
 
 
 def _more(change: float) -> str:
@@ -507,9 +508,9 @@ def _percent(change: float) -> str:
     return f"{share:.0f}" if share >= 9.5 else f"{share:.2g}"
 
 
-def _multiple(one: float, other: float) -> str | None:
-    """Return the ratio of the larger to the smaller; `None` unless it is more than two."""
-    low, high = sorted((one, other))
+def _multiple(first: float, second: float) -> str | None:
+    """Return the ratio of the larger to the smaller value; `None` unless it exceeds two."""
+    low, high = sorted((first, second))
     if low <= 0 or high <= 2 * low:
         return None
     return f"{high / low:.1f}" if high < 100 * low else f"{high / low:.0f}"
@@ -520,28 +521,28 @@ def _points(metric: str, difference: float) -> str:
 
 
 def _by(own: Sequence[Difference]) -> str:
-    """Give the range of the differences: scores in points, everything else as factors or in per cent."""
+    """Return the range of the differences: scores in points, others as factors or in per cent."""
     if own[0].metric in SCORES:
-        ends = sorted((_points(one.metric, one.mean) for one in own), key=lambda text: float(text.split()[0]))
+        ends = sorted((_points(diff.metric, diff.mean) for diff in own), key=lambda text: float(text.split()[0]))
         return f" (by {ends[0].split()[0]} to {ends[-1]})"
-    multiples = [_multiple(one.level_mean, one.reference_mean) for one in own]
+    multiples = [_multiple(diff.level_mean, diff.reference_mean) for diff in own]
     factors = sorted(filter(None, multiples), key=float)
     if len(factors) == len(own):
         return f" (by a factor of {factors[0]} to {factors[-1]})"
-    known = sorted((one for one in own if math.isfinite(one.relative)), key=lambda one: abs(one.relative))
-    if not known:
+    finite = sorted((diff for diff in own if math.isfinite(diff.relative)), key=lambda diff: abs(diff.relative))
+    if not finite:
         return ""
-    low, high = _percent(known[0].relative), _percent(known[-1].relative)
+    low, high = _percent(finite[0].relative), _percent(finite[-1].relative)
     return f" (by {low} %)" if low == high else f" (by {low} to {high} %)"
 
 
-def _place(one: Difference) -> str:
-    return "with " + ", ".join(f"{name}={level}" for name, level in one.where) if one.where else ""
+def _place(diff: Difference) -> str:
+    return "with " + ", ".join(f"{name}={level}" for name, level in diff.where) if diff.where else ""
 
 
-def _start(one: Difference) -> str:
-    """Begin a sentence with its case, if it has one."""
-    return f"{_capital(_place(one))}, " if one.where else ""
+def _start(diff: Difference) -> str:
+    """Return the beginning of a sentence: its case, if any."""
+    return f"{_capital(_place(diff))}, " if diff.where else ""
 
 
 def _capital(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop.common.metrics.units import Scale, label, scale_of
 from lasthop.present.answer.paired import Compare, Comparison, correction
-from lasthop.present.answer.paired_show import bracketed, telling_cases
+from lasthop.present.answer.paired_show import bracketed, varying_cases
 from lasthop.present.pictures.marks import GREY
 from lasthop.present.pictures.static import (
     PAGE,
@@ -59,7 +59,7 @@ def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
 
     If it is `noted`, a text below says how to read it.
     """
-    shown = compared.found[:MOST_SHOWN]
+    shown = compared.comparisons[:MOST_SHOWN]
     panels = _panels(shown)
     across = min(len(panels), 2)
     down = math.ceil(len(panels) / across)
@@ -91,7 +91,7 @@ def _ends(one: Comparison) -> tuple[float, float, float]:
 
 def _panels(found: Sequence[Comparison]) -> dict[str, dict[str, list[Comparison]]]:
     """Return the comparisons by panel and case; the keys are their titles."""
-    telling = telling_cases(found)
+    telling = varying_cases(found)
     by_panel = telling[:1] if len(found) > _ONE_PANEL and len(telling) > 1 else []
     panels: dict[str, dict[str, list[Comparison]]] = {}
     for one in found:
@@ -161,15 +161,15 @@ def _axis_title(compared: Compare, looks: Mapping[str, object], scale: Scale) ->
 
 
 def _notes(compared: Compare) -> list[str]:
-    sizes = [one.difference.pairs for one in compared.found]
+    sizes = [one.difference.pairs for one in compared.comparisons]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     notes = [
         f"Means of {count} paired differences with 95 % confidence intervals (Student's t). Filled: p < 0.05 "
         f"in the paired t test{' of logarithms' if compared.by_ratios else ''}, {correction(compared)}."
     ]
-    if len(compared.found) > MOST_SHOWN:
+    if len(compared.comparisons) > MOST_SHOWN:
         notes.append(
-            f"The first {MOST_SHOWN} of {len(compared.found)} comparisons are shown; choose others with "
+            f"The first {MOST_SHOWN} of {len(compared.comparisons)} comparisons are shown; choose others with "
             "--only."
         )
     return notes

@@ -323,15 +323,15 @@ def test_a_factor_named_like_a_column_has_a_prefix(tmp_path: Path) -> None:
 
 def test_the_table_names_cells_levels_and_numbers(compared: Compare) -> None:
     lines = compare_lines(compared)
-    head, *rows = lines[2 : 3 + len(compared.found)]
+    head, *rows = lines[2 : 3 + len(compared.comparisons)]
     assert lines[0] == "Throughput (kbit/s), against router=classes"
     assert head.split()[:3] == ["queue", "flow", "router"]
-    for one, line in zip(compared.found, rows, strict=True):
+    for one, line in zip(compared.comparisons, rows, strict=True):
         assert line.split()[:3] == [one.levels["queue"], one.flow, one.difference.level]
         assert line.split()[-1] == str(REPLICATIONS)
         assert ("*" in line) == one.difference.significant
     text = " ".join(lines)
-    assert f"corrected after Holm for {len(compared.found)} comparisons" in text
+    assert f"corrected after Holm for {len(compared.comparisons)} comparisons" in text
     assert "percentile-bootstrap" in text
 
 
@@ -349,7 +349,7 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
     lines = list(map(unstyle, compare_lines(compared)))
     (last,) = (number for number, line in enumerate(lines) if line.startswith("No room for: "))
     assert lines[last].startswith("No room for: classes (kbit/s), median [95 %], d_z, rank p, pairs. A wider")
-    assert last == 3 + len(compared.found)  # a line for each comparison
+    assert last == 3 + len(compared.comparisons)  # a line for each comparison
     assert max(map(len, lines[2:last])) <= 80
 
 
@@ -432,8 +432,8 @@ def test_the_forest_plot_shows_means_intervals_and_significance(compared: Compar
     figure = forest_figure(compared)
     (axes,) = figure.axes
     assert axes.get_xlabel() == "throughput: difference of one-queue from router = classes (kbit/s)"
-    assert len(axes.containers) == len(compared.found)
-    for container, one in zip(axes.containers, compared.found, strict=True):
+    assert len(axes.containers) == len(compared.comparisons)
+    for container, one in zip(axes.containers, compared.comparisons, strict=True):
         marker, _, (bars,) = container
         own = one.difference
         assert list(marker.get_xdata()) == pytest.approx([own.mean * 8e-3])
@@ -441,7 +441,7 @@ def test_the_forest_plot_shows_means_intervals_and_significance(compared: Compar
         assert [x for x, _ in segment] == pytest.approx([own.low * 8e-3, own.high * 8e-3])
         assert (marker.get_markerfacecolor() != "white") == own.significant
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == [f"{one.levels['queue']} · {one.flow}" for one in compared.found]
+    assert names == [f"{one.levels['queue']} · {one.flow}" for one in compared.comparisons]
     assert "corrected after Holm" in figure.get_supxlabel().replace("\n", " ")
 
 
