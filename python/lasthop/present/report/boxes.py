@@ -20,7 +20,7 @@ _ROOM = 0.05
 
 @dataclass(frozen=True, slots=True)
 class BoxPanel:
-    """One panel: a role's values for every level, and the published five numbers of levels that have them."""
+    """A panel: a role's values for every level, and published five-number summaries of levels, if any."""
 
     title: str
     values: Mapping[str, Sequence[float]]
@@ -29,9 +29,9 @@ class BoxPanel:
 
 @dataclass(frozen=True, slots=True)
 class BoxAxes:
-    """Common parts of a figure's panels: levels of a factor side by side, a quantity with its unit upwards.
+    """The axes of all panels of a figure: levels of the factor `name`, and a quantity with its unit.
 
-    Values are multiplied by `factor` to be shown. `name` is the factor's name, `None` without a factor.
+    Displayed values are multiplied by `factor`. `name` is `None` without a factor.
     """
 
     levels: Sequence[str]
@@ -40,12 +40,12 @@ class BoxAxes:
     factor: float = 1.0
 
     def scaled(self, values: Iterable[float]) -> list[float]:
-        """Return values in the unit that is shown."""
+        """Return values in the displayed unit."""
         return [round(value * self.factor, 4) for value in values]
 
 
 def _dots(values: Sequence[float]) -> Sequence[float]:
-    """Return the values that get a dot: all, or as many as can be told apart, chosen evenly."""
+    """Return the values that get a dot: all or, if there are many, an even selection."""
     if len(values) <= _MOST_DOTS:
         return values
     import numpy as np
@@ -54,12 +54,12 @@ def _dots(values: Sequence[float]) -> Sequence[float]:
 
 
 def _jitter(count: int) -> list[float]:
-    # A fixed low-discrepancy spread instead of random jitter: the same data give the same picture.
+    # A fixed low-discrepancy sequence instead of random jitter, so that equal data give equal pictures.
     return [((i * 0.6180339887) % 1.0 - 0.5) * 0.24 for i in range(count)]
 
 
 def _box(name: str, boxes: Sequence[tuple[float, Sequence[float]]], axes: BoxAxes, **look: object) -> Part:
-    """Draw boxes at their places; each is given by its `FIVE_NUMBERS`."""
+    """Draw boxes at their places, from their `FIVE_NUMBERS`."""
     ends = {
         end: axes.scaled(five[number] for _, five in boxes)
         for number, end in enumerate(("lowerfence", "q1", "median", "q3", "upperfence"))
@@ -90,18 +90,18 @@ def _measured(panel: BoxPanel, axes: BoxAxes, method: PercentileMethod) -> list[
 
 
 def _published(panel: BoxPanel, axes: BoxAxes) -> list[Part]:
-    """Draw published boxes; draw a line if only a median or a mean was published."""
-    known = [
+    """Draw published boxes, or a line if only a median or a mean was published."""
+    published = [
         (i + _OFFSET_PUBLISHED, panel.published[level])
         for i, level in enumerate(axes.levels)
         if level in panel.published
     ]
-    drawn: list[Part] = []
-    if boxes := [(at, [own[n] for n in FIVE_NUMBERS]) for at, own in known if set(FIVE_NUMBERS) <= set(own)]:
+    parts: list[Part] = []
+    if boxes := [(at, [own[n] for n in FIVE_NUMBERS]) for at, own in published if set(FIVE_NUMBERS) <= set(own)]:
         line = {"color": style.PUBLISHED, "width": 1.5}
-        drawn.append(_box("published", boxes, axes, width=0.24, line=line, fillcolor=style.PUBLISHED_FILL))
+        parts.append(_box("published", boxes, axes, width=0.24, line=line, fillcolor=style.PUBLISHED_FILL))
     for middle in ("median", "mean"):
-        lone = [(at, own[middle]) for at, own in known if middle in own and not set(FIVE_NUMBERS) <= set(own)]
+        lone = [(at, own[middle]) for at, own in published if middle in own and not set(FIVE_NUMBERS) <= set(own)]
         marks: Part = {
             "type": "scatter",
             "mode": "markers",
@@ -112,35 +112,35 @@ def _published(panel: BoxPanel, axes: BoxAxes) -> list[Part]:
             "marker": {"symbol": "line-ew-open", "size": 12, "line": {"width": 2.5}, "color": style.INK},
             "hovertemplate": "%{y:.2f}<extra></extra>",
         }
-        drawn += [marks] if lone else []
-    return drawn
+        parts += [marks] if lone else []
+    return parts
 
 
-def box_figure(panels: Sequence[BoxPanel], shown: BoxAxes, method: PercentileMethod) -> Figure:
+def box_figure(panels: Sequence[BoxPanel], axes: BoxAxes, method: PercentileMethod) -> Figure:
     """Draw panels over a common y axis. Boxes span the quartiles, whiskers the extremes."""
     drawn = style.Panels(len(panels), _IN_A_ROW, 0.03, 0.24)
     for index, panel in enumerate(panels):
-        traces = _measured(panel, shown, method) + _published(panel, shown)
-        name = shown.name if drawn.is_lowest(index) else None
-        x = style.levels_axis(name, shown.levels, 0.6, tickfont={"size": 12})
+        traces = _measured(panel, axes, method) + _published(panel, axes)
+        name = axes.name if drawn.is_lowest(index) else None
+        x = style.levels_axis(name, axes.levels, 0.6, tickfont={"size": 12})
         first = drawn.is_first(index)
-        common = {"matches": "y", "showticklabels": first} if index else {"range": _range(panels, shown)}
-        y = style.axis(shown.quantity if first else None, **common)
+        common = {"matches": "y", "showticklabels": first} if index else {"range": _range(panels, axes)}
+        y = style.axis(axes.quantity if first else None, **common)
         drawn.draw(index, traces, x, y, panel.title)
     _name_once(drawn.data)
-    named = any(panel.published for panel in panels)
-    margin = {"t": 64 if named else 48, "b": 60}
-    settings: Part = {"boxmode": "overlay", "showlegend": named}
+    has_published = any(panel.published for panel in panels)
+    margin = {"t": 64 if has_published else 48, "b": 60}
+    settings: Part = {"boxmode": "overlay", "showlegend": has_published}
     return drawn.figure(_ROW_PX * drawn.rows, margin, 22, **settings)
 
 
-def _range(panels: Sequence[BoxPanel], shown: BoxAxes) -> list[float]:
-    """Return the least and the greatest value of all panels, with some room."""
+def _range(panels: Sequence[BoxPanel], axes: BoxAxes) -> list[float]:
+    """Return the least and the greatest value of all panels, with a margin."""
     measured = (
         end for panel in panels for values in panel.values.values() for end in (min(values), max(values))
     )
     published = (value for panel in panels for five in panel.published.values() for value in five.values())
-    every = shown.scaled([*measured, *published])
+    every = axes.scaled([*measured, *published])
     low, high = min(every), max(every)
     room = _ROOM * ((high - low) or abs(high) or 1.0)
     return [low - room, high + room]

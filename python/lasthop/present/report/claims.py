@@ -1,4 +1,4 @@
-"""The claims of a study, for the report: what its template asks about outcomes and answers."""
+"""The claims of a study as the report's template needs them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def css(verdict: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClaimBar:
-    """The interval of left less right on an axis of its own; `band` is the tolerance, empty without one."""
+    """The interval of left minus right on its axis; `band` is the tolerance, if any."""
 
     axis: Axis
     bar: IntervalView
@@ -32,61 +32,58 @@ class ClaimBar:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsView:
-    """All claims, in the study's order, and the answers to the source's statements."""
+    """All claims in the study's order, and the answers to the source's statements."""
 
     outcomes: Sequence[Outcome]
     answers: Sequence[Answer]
 
     @property
     def summary(self) -> list[str]:
-        """The summary in sentences."""
         return summary_lines(self.outcomes, self.answers)
 
-    def said(self, *, upheld: bool) -> list[Answer]:
-        """Return the answers to statements that are upheld, or to those that are not, or not for certain."""
-        return [one for one in failing_first(self.answers) if (one.verdict == UPHELD) == upheld]
+    def answers_by(self, *, upheld: bool) -> list[Answer]:
+        """Return the answers to statements that are upheld, or to all others."""
+        return [outcome for outcome in failing_first(self.answers) if (outcome.verdict == UPHELD) == upheld]
 
     @property
     def contradictory(self) -> list[tuple[Outcome, Outcome]]:
         """Pairs of claims that cannot both hold."""
-        by_id = {one.claim.id: one for one in self.outcomes}
+        by_id = {outcome.claim.id: outcome for outcome in self.outcomes}
         return [(by_id[a], by_id[b]) for a, b in contradictions(self.outcomes) if a in by_id and b in by_id]
 
     def remarks_on(self, answer: Answer) -> list[str]:
-        """Explain the verdict on a statement: by the claims that have the same, each remark once."""
-        alike = [one for one in answer.claims if one.verdict == answer.verdict]
-        return list(dict.fromkeys(said for one in alike for said in (one.reason, *_explained(one)) if said))
+        """Return the distinct remarks of the claims that have the statement's verdict."""
+        alike = [claim for claim in answer.claims if claim.verdict == answer.verdict]
+        remarks = (remark for claim in alike for remark in (claim.reason, *_explained(claim)))
+        return list(dict.fromkeys(filter(None, remarks)))
 
-    def remarks(self, one: Outcome) -> list[str]:
-        """Explain a claim and its verdict."""
-        return [said for said in (one.claim.reading, one.reason, *_explained(one)) if said]
+    def remarks(self, outcome: Outcome) -> list[str]:
+        return list(filter(None, (outcome.claim.reading, outcome.reason, *_explained(outcome))))
 
-    def levels(self, one: Outcome) -> str:
-        """Name the levels that decide."""
-        return place_text(one.decisive).replace(",", ", ") if one.decisive else ""
+    def levels(self, outcome: Outcome) -> str:
+        return place_text(outcome.decisive).replace(",", ", ") if outcome.decisive else ""
 
-    def cells(self, one: Outcome) -> str:
-        """Say how many cells uphold the claim on their own."""
-        upheld = sum(cell.verdict == UPHELD for cell in one.cells)
-        return f"{upheld} of {len(one.cells)}" if one.cells else ""
+    def cells(self, outcome: Outcome) -> str:
+        """Return how many cells uphold the claim separately."""
+        upheld = sum(cell.verdict == UPHELD for cell in outcome.cells)
+        return f"{upheld} of {len(outcome.cells)}" if outcome.cells else ""
 
     def number(self, value: float | None) -> str:
-        """Write a number."""
         return "–" if value is None else minus(f"{value:.3g}")
 
-    def bar(self, one: Outcome) -> ClaimBar | None:
-        """Lay out the difference that decides."""
-        part = one.decisive
+    def bar(self, outcome: Outcome) -> ClaimBar | None:
+        """Return the bar of the decisive difference."""
+        part = outcome.decisive
         interval = part.difference if part else None
         if part is None or interval is None or not math.isfinite(interval.low + interval.high):
             return None
-        allowed = one.claim.within * abs(part.right or 0.0)  # the tolerance is a share of the right side
+        allowed = outcome.claim.within * abs(part.right or 0.0)  # the tolerance is a share of the right side
         axis = Axis.over([interval.low, interval.high, *([allowed, -allowed] if allowed else [])])
         band = axis.view(Interval(0.0, -allowed, allowed)) if allowed else None
         return ClaimBar(axis, axis.view(interval), band)
 
 
-def _explained(one: Outcome) -> list[str]:
-    against = one.claim.contradicts_source
+def _explained(outcome: Outcome) -> list[str]:
+    against = outcome.claim.contradicts_source
     contradicted = f"The source contradicts itself: {against}" if against else ""
-    return [said for said in (one.claim.explanation, contradicted) if said]
+    return list(filter(None, (outcome.claim.explanation, contradicted)))

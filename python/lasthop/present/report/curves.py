@@ -20,13 +20,10 @@ from lasthop.studies.presentation.spec import CurvesSpec
 _ROW_PX = 190
 _IN_A_ROW = 3
 _DODGE, _DODGE_MARKS = 0.07, 0.13
-"""Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
+"""Distance of neighbouring lines' points, in levels, so that intervals do not hide each other."""
 
 Panels = Mapping[str, Sequence[str]]
-"""For each panel its title and its level, or the pair of levels of its quotient.
-
-No level without a factor.
-"""
+"""For each panel title its level, the pair of levels of its quotient, or nothing without a factor."""
 Key = tuple[object, ...]
 """A level on the x axis, followed by those of a panel, as in `Panels`."""
 Values = NDArray[np.float64]
@@ -35,10 +32,9 @@ Values = NDArray[np.float64]
 def curve_figures(
     shorts: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str]], looks: int = 1
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures with their titles.
+    """Yield the figures with their titles. Intervals hold over this many `looks`.
 
-    Levels that were not run have no point, and lines without points no entry. Intervals hold over this many
-    `looks`.
+    Levels that were not run have no point, and lines without points no legend entry.
     """
     rows = shorts.filter(
         *(pl.col(factor_column(factor)).is_in(levels) for factor, levels in spec.where.items())
@@ -50,9 +46,9 @@ def curve_figures(
             name: own for name, line in spec.lines.items() if not (own := _of_line(part, line)).is_empty()
         }
         if lines:
-            found = set(part[factor_column(spec.x)])
+            present = set(part[factor_column(spec.x)])
             where = ", ".join(f"{factor} = {level}" for factor, level in zip(others, levels, strict=True))
-            ticks = [level for level in factors[spec.x] if level in found]
+            ticks = [level for level in factors[spec.x] if level in present]
             panels = _panels(part, spec, factors)
             if panels:
                 yield (
@@ -71,23 +67,23 @@ def _of_line(rows: pl.DataFrame, line: Mapping[str, str]) -> pl.DataFrame:
 def _panels(rows: pl.DataFrame, spec: CurvesSpec, factors: Mapping[str, list[str]]) -> Panels:
     if spec.panels is None:
         return {"": ()}
-    found = set(rows[factor_column(spec.panels)])
+    present = set(rows[factor_column(spec.panels)])
     if spec.quotients:
-        return {title: pair for title, pair in spec.quotients.items() if found.issuperset(pair)}
-    return {f"{spec.panels} = {level}": (level,) for level in factors[spec.panels] if level in found}
+        return {title: pair for title, pair in spec.quotients.items() if present.issuperset(pair)}
+    return {f"{spec.panels} = {level}": (level,) for level in factors[spec.panels] if level in present}
 
 
 def _figure(
     lines: Mapping[str, pl.DataFrame], spec: CurvesSpec, ticks: Sequence[str], panels: Panels, looks: int
 ) -> Figure:
-    """Draw a row of panels per metric; without a factor for panels, a panel per metric, three in a row."""
+    """Draw a row of panels per metric or, without a factor for panels, a panel per metric, three in a row."""
     places = [(metric, title, levels) for metric in spec.metrics for title, levels in panels.items()]
     alone = spec.panels is None
     in_a_row = _IN_A_ROW if alone else len(panels)
     drawn = style.Panels(len(places), in_a_row, 0.08 if alone else 0.03, 0.14 if alone else 0.035)
     by = [factor_column(factor) for factor in (spec.x, spec.panels) if factor is not None]
     pairs = panels.values() if spec.quotients else ()
-    found = {
+    values_of = {
         metric: {name: _values(line, by, metric, pairs) for name, line in lines.items()}
         for metric in spec.metrics
     }
@@ -101,7 +97,7 @@ def _figure(
         y = style.axis(words, **from_zero, **({} if alone else drawn.beginning(index)))
         values = {
             name: [scales[metric].factor * own.get((tick, *levels), np.empty(0)) for tick in ticks]
-            for name, own in found[metric].items()
+            for name, own in values_of[metric].items()
         }
         traces = _traces(values, connected=spec.connected, looks=looks)
         named = [trace | {"showlegend": index == 0} for trace in traces]
@@ -110,7 +106,7 @@ def _figure(
 
 
 def _scale(lines: Iterable[pl.DataFrame], spec: CurvesSpec, metric: str) -> units.Scale:
-    """Choose the unit of a metric; quotients have none."""
+    """Return the scale of a metric; quotients have no unit."""
     if spec.quotients:
         return units.Scale("")
     return units.scale_of(metric, (value for rows in lines for value in rows[metric]))
@@ -141,7 +137,7 @@ def _traces(lines: Mapping[str, Sequence[Values]], *, connected: bool, looks: in
 def _values(
     rows: pl.DataFrame, by: Sequence[str], metric: str, pairs: Collection[Sequence[str]]
 ) -> Mapping[Key, Values]:
-    """Return a metric's values, one per replication, or their quotients between two panels for each pair.
+    """Return a metric's values by replication, or the quotients of these values for each of `pairs`.
 
     `by` are the columns of the x axis and of the panels' factor, if there is one.
     """
@@ -149,14 +145,14 @@ def _values(
         return _lists(rows, by, metric)
     x, panel = by
     same = [x, "set", "replication", "application"]
-    found: dict[Key, Values] = {}
+    values: dict[Key, Values] = {}
     for upper, lower in pairs:
         shares, _ = quotients(rows.select(*same, panel, metric), Ratio(panel, upper, lower), metric, same)
-        found |= {(*key, upper, lower): own for key, own in _lists(shares, [x], metric).items()}
-    return found
+        values |= {(*key, upper, lower): own for key, own in _lists(shares, [x], metric).items()}
+    return values
 
 
 def _lists(rows: pl.DataFrame, by: Sequence[str], metric: str) -> dict[Key, Values]:
-    """Return a metric's known values in each group of rows."""
+    """Return a metric's values that are not null in each group of rows."""
     groups = rows.group_by(by, maintain_order=True).agg(pl.col(metric).cast(pl.Float64).drop_nulls())
     return {tuple(key): np.array(own) for *key, own in groups.iter_rows()}

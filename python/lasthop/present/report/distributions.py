@@ -1,4 +1,4 @@
-"""The box plots that a report shows: times of page loads and transfers, by level of the compared factor."""
+"""The box plots of a report: times of page loads and transfers by level of the compared factor."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lasthop.studies.presentation.spec import NOT_STATED
 
 _MOST_FIGURES = 24
 _FEW_PANELS = 6
-"""Most panels in one figure, whatever their combination of levels."""
+"""The largest number of panels in a figure for all combinations of levels."""
 _ALL = "_all"
 
 
 @dataclass(frozen=True, slots=True)
 class BoxSection:
-    """The figures of one kind, each with its title; `left_out` further figures would have been too many."""
+    """The figures of a kind with their titles; `left_out` further figures are not drawn."""
 
     title: str
     figures: Sequence[tuple[str, Figure]]
@@ -30,7 +30,7 @@ class BoxSection:
 
 
 def box_sections(findings: Findings) -> Iterator[BoxSection]:
-    """Yield the box plots of page loads, short flows, transfers and streams, as far as there are any."""
+    """Yield the box plots of each kind of traffic."""
     for thing in findings.things:
         figures = list(_figures(thing, findings))
         yield BoxSection(thing.title, figures[:_MOST_FIGURES], max(0, len(figures) - _MOST_FIGURES))
@@ -39,9 +39,9 @@ def box_sections(findings: Findings) -> Iterator[BoxSection]:
 def _figures(thing: Timed, findings: Findings) -> Iterator[tuple[str, Figure]]:
     """Yield a figure per combination of the factors that are not compared; published combinations come first.
 
-    A figure has a panel per role, or per level of another factor if one figure has room for all of them. Page
-    loads have a figure per level of the first other factor. That factor is the page, which has most levels.
-    Pages differ more in size than anything else does, so each has figures of its own.
+    A figure has a panel per role, or per level of other factors if all fit into one figure. Page loads have
+    a figure per level of the factor with most levels, which is the page, as pages differ widely in size, and
+    a panel per level of another factor.
     """
     names = {factor_column(factor): factor for factor in findings.factors}
     compared = findings.presentation.compare.factor
@@ -88,7 +88,7 @@ def _title(thing: Timed, compared: str | None) -> str:
 
 
 def _with_equal_levels(rows: pl.DataFrame, panels_by: Sequence[str], column: str) -> list[pl.DataFrame]:
-    """Split rows so that all panels of a part have the same levels."""
+    """Split rows into parts whose panels have the same levels."""
     if list(panels_by) == ["role"]:
         return [rows]
     marked = rows.with_columns(
@@ -104,30 +104,30 @@ def _panels(
     column: str,
     published: pl.DataFrame | None,
 ) -> Iterator[BoxPanel]:
-    """Yield the panels that have values, in the order of the scenario; if there are only roles, by name.
+    """Yield the panels with values, in the order of the scenario, or by name if they are roles.
 
-    `panels_by` gives the name of each column; the name of the role column is empty.
+    `panels_by` maps columns to names; the name of the role column is empty.
     """
     parts = rows.partition_by(list(panels_by), as_dict=True, maintain_order=True)
     if list(panels_by) == ["role"]:
         parts = dict(sorted(parts.items(), key=lambda item: str(item[0])))
     for group, part in parts.items():
-        known = {}
+        five_numbers = {}
         if published is not None:
             keys = [key for key in published.columns if key in part.columns]
             own = published.join(part.select(keys).unique(), on=keys, how="semi")
-            known = published_by_level(own, column)
+            five_numbers = published_by_level(own, column)
         values = values_by_level(part, column, thing.metric)
         if values:
             titles = [
                 f"{name} = {level}" if name else str(level)
                 for name, level in zip(panels_by.values(), group, strict=True)
             ]
-            yield BoxPanel(" · ".join(titles), values, known)
+            yield BoxPanel(" · ".join(titles), values, five_numbers)
 
 
 def _published(findings: Findings, thing: Timed) -> pl.DataFrame | None:
-    """Return the published numbers of a metric without misprints, in the words of the records.
+    """Return the published numbers of a metric without misprints, with the names of the records.
 
     Columns: the factors, `role`, `statistic`, `value`. `None` without a study.
     """
@@ -142,34 +142,34 @@ def _published(findings: Findings, thing: Timed) -> pl.DataFrame | None:
     rows = rows.with_columns(pl.col("statistic").replace(NOT_STATED, assets.presentation.not_stated))
     columns = {factor: factor_column(factor) for factor in findings.factors}
     cells = findings.tables.flows.select(list(columns.values())).unique().collect()
-    known = [factor for factor in columns if factor in rows.columns]
+    factors = [factor for factor in columns if factor in rows.columns]
     # Response times belong to whole page loads.
     who = [] if thing.metric == "response_time_s" else [pl.col("flow").alias("role")]
-    rows = rows.select(*known, *who, "statistic", "value")
-    rows = rows.rename({factor: columns[factor] for factor in known})
-    # An empty field names no level: the number covers all levels.
-    empty = pl.concat_str(pl.col(columns[factor]).is_null().cast(pl.String) for factor in known)
-    found = []
+    rows = rows.select(*factors, *who, "statistic", "value")
+    rows = rows.rename({factor: columns[factor] for factor in factors})
+    # A number with an empty field covers all levels.
+    empty = pl.concat_str(pl.col(columns[factor]).is_null().cast(pl.String) for factor in factors)
+    parts = []
     for part in rows.with_columns(empty.alias("_empty")).partition_by("_empty"):
         named = [column for column in part.columns if part[column].null_count() == 0 and column != "_empty"]
         keys = [column for column in named if column in cells.columns]
         own = part.select(named)
-        found.append(own.join(cells, on=keys) if keys else own.join(cells, how="cross"))
-    return pl.concat(found, how="diagonal") if found else None
+        parts.append(own.join(cells, on=keys) if keys else own.join(cells, how="cross"))
+    return pl.concat(parts, how="diagonal") if parts else None
 
 
 def values_by_level(rows: pl.DataFrame, column: str, metric: str) -> dict[str, list[float]]:
-    """Collect a metric's values by the level in `column`, replications in order, missing ones left out."""
-    kept = rows.select(column, metric).drop_nulls(metric)
+    """Return a metric's values, without missing ones, by the level in `column`, in order of replication."""
+    present = rows.select(column, metric).drop_nulls(metric)
     return {
         str(level): part[metric].cast(pl.Float64).to_list()
-        for (level,), part in kept.partition_by(column, as_dict=True, maintain_order=True).items()
+        for (level,), part in present.partition_by(column, as_dict=True, maintain_order=True).items()
     }
 
 
 def published_by_level(rows: pl.DataFrame, column: str) -> dict[str, dict[str, float]]:
-    """Collect the published statistics by the level in `column`."""
-    found: dict[str, dict[str, float]] = {}
+    """Return the published statistics by the level in `column`."""
+    statistics: dict[str, dict[str, float]] = {}
     for level, statistic, value in rows.select(column, "statistic", "value").iter_rows():
-        found.setdefault(level, {})[statistic] = value
-    return found
+        statistics.setdefault(level, {})[statistic] = value
+    return statistics

@@ -1,4 +1,4 @@
-"""The engine of a run: its differences from the scenario, and its numbers beside those of other engines."""
+"""The engines of a report: their differences from the scenario, and their numbers side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMES = ("elapsed_s", "response_time_s", "overall_time_s", "fct_mean_s")
 
 @dataclass(frozen=True, slots=True)
 class DifferenceView:
-    """A difference of Linux, and where it holds if not everywhere."""
+    """A difference of Linux, and where it applies if not everywhere."""
 
     what: str
     effect: str
@@ -30,10 +30,7 @@ class DifferenceView:
 
 @dataclass(frozen=True, slots=True)
 class EnginesView:
-    """`sides`, `agreement` and `tables` are empty if there is only one engine.
-
-    The first table is the main one.
-    """
+    """`sides`, `agreement` and `tables` are empty with a single engine. The first table is the main table."""
 
     sides: TableView | None
     agreement: TableView | None
@@ -42,7 +39,7 @@ class EnginesView:
 
 
 def engines_view(findings: Findings) -> EnginesView | None:
-    """Lay out the facts about engines; `None` for an engine that did everything as asked."""
+    """Return the facts about engines; `None` for a single engine without differences."""
     campaign, beside = findings.campaign, findings.beside
     if beside is None:
         own = _differences(
@@ -51,24 +48,21 @@ def engines_view(findings: Findings) -> EnginesView | None:
         )
         return EnginesView(None, None, [], own) if own else None
     cells = [cell.key for cell in campaign.plan.cells]
-    found = {side.name: side.differences for side in beside.sides}
+    differences = {side.name: side.differences for side in beside.sides}
     return EnginesView(
         _sides(beside.sides),
         _agreement(beside.agreement),
         list(_tables(beside, findings.assets)),
-        _differences(found, cells),
+        _differences(differences, cells),
     )
 
 
 def _differences(by_side: Mapping[str, Sequence[Difference]], cells: Sequence[str]) -> list[DifferenceView]:
-    """Merge the differences of several sides.
-
-    Name the place only if it is not all cells on all real hosts.
-    """
-    real = [name for name, found in by_side.items() if found]
+    """Merge the differences of several sides. `where` is empty for all cells on all real hosts."""
+    real = [name for name, differences in by_side.items() if differences]
     places: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for name, found in by_side.items():
-        for difference in found:
+    for name, differences in by_side.items():
+        for difference in differences:
             own = [cell for cell in difference.cells if cell in cells]
             if own:
                 places.setdefault((difference.what, difference.effect), {})[name] = own
@@ -95,10 +89,10 @@ def _sides(sides: Sequence[Side]) -> TableView:
 
 
 def _agreement(met: Mapping[str, Sequence[Agreement]]) -> TableView | None:
-    """Lay out how many published numbers each side meets: all links together, levels apart."""
+    """Return the number of published numbers that each side reproduces, over all links, by level."""
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
-    for name, found in met.items():
-        for line in found:
+    for name, lines in met.items():
+        for line in lines:
             if line.scope == "all":
                 what = line.what if not line.level else f"{line.what}, {line.level}"
                 share = f"{line.hits} of {line.total}"
@@ -108,15 +102,15 @@ def _agreement(met: Mapping[str, Sequence[Agreement]]) -> TableView | None:
     fields: list[Row] = [
         (labels, [cells.get(name, CellView("–")) for name in met]) for labels, cells in rows.items()
     ]
-    return TableView("", ["published numbers met", "within", *met], 2, fields)
+    return TableView("", ["published numbers reproduced", "within", *met], 2, fields)
 
 
 def _tables(beside: Beside, assets: Assets | None) -> Iterator[TableView]:
     """Yield the times of all cells, then the centres of every table."""
     numbers = beside.numbers.filter(pl.col("statistic").is_in(CENTRES))
     if assets is None:
-        shown = numbers.filter(pl.col("metric").is_in(HEADLINE))
-        yield _table("Medians", shown, beside, None)
+        headline = numbers.filter(pl.col("metric").is_in(HEADLINE))
+        yield _table("Medians", headline, beside, None)
         return
     times = numbers.filter(pl.col("metric").is_in(_TIMES))
     if times.height:
@@ -128,15 +122,12 @@ def _tables(beside: Beside, assets: Assets | None) -> Iterator[TableView]:
 
 
 def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None) -> TableView:
-    """Lay out a row per number that is not zero everywhere.
-
-    It has a column for the published one and for each side.
-    """
+    """Return a table of the numbers that are not zero on all sides: published, and of each side."""
     names = [side.name for side in beside.sides]
     values = [*(["published"] if assets else []), *names]
     part = part.filter(pl.any_horizontal(pl.col(values).fill_null(0) != 0))
-    said = ("metric", "statistic", "direction")  # left out if equal in all rows
-    labels = [key for key in beside.keys if key == "table" or (key not in said and part[key].n_unique() > 1)]
+    constant = ("metric", "statistic", "direction")  # omitted if equal in all rows
+    labels = [key for key in beside.keys if key == "table" or (key not in constant and part[key].n_unique() > 1)]
     rows: list[Row] = []
     for record in part.iter_rows(named=True):
         unit, metric = str(record["unit"]), str(record["metric"])

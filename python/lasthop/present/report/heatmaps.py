@@ -1,4 +1,4 @@
-"""Heat maps: a metric over two factors, with a map for each combination of the others."""
+"""Heat maps: a metric over two factors, with a map for each combination of the other factors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lasthop.studies.presentation.spec import HeatmapSpec
 _ROW_PX = 34
 _AROUND_PX = 130
 _TOP_PX = 28
-"""Room for plotly's buttons."""
+"""Space for plotly's buttons."""
 _GAP_PX = 2
 
 
 def heatmap_figures(
     tables: Tables, spec: HeatmapSpec, factors: Mapping[str, list[str]]
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield the maps with their combinations of levels. Cells that were not run are empty."""
+    """Yield the maps with their combinations of levels as titles. Cells that were not run are empty."""
     means = _means(tables, spec, factors)
     others = [factor_column(factor) for factor in factors if factor not in spec.factors]
     varied = [column for column in others if means[column].n_unique() > 1]
@@ -37,7 +37,7 @@ def heatmap_figures(
 
 
 def _means(tables: Tables, spec: HeatmapSpec, factors: Mapping[str, list[str]]) -> pl.DataFrame:
-    """Return the mean over the replications in each cell that has one, in the scenario's order."""
+    """Return the mean over the replications in each cell with values, in the scenario's order."""
     rows = (
         tables.runs if spec.flow is None else with_computed(tables.flows).filter(pl.col("role") == spec.flow)
     )
@@ -64,8 +64,8 @@ def _figure(
         [level for level in factors[factor] if level in set(part[column])]
         for factor, column in zip((spec.rows, spec.columns), by, strict=True)
     )
-    found = {(row, column): value for row, column, value in part.select(*by, spec.metric).iter_rows()}
-    cells = [[found.get((row, column)) for column in columns] for row in rows]
+    values = {(row, column): value for row, column, value in part.select(*by, spec.metric).iter_rows()}
+    cells = [[values.get((row, column)) for column in columns] for row in rows]
     greatest = max(ends, key=abs)
     colours = heatmap.colours(spec.metric)
     plain = {"type": "category", "showgrid": False, "showline": False, "ticks": ""}

@@ -1,4 +1,4 @@
-"""The replications that a report shows packet by packet."""
+"""The replications whose packet traces a report shows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lasthop.studies.presentation.spec import FigureSpec
 
 
 def illustrated(findings: Findings) -> Iterator[tuple[FigureSpec, ChosenRun]]:
-    """Yield the runs that the study names, or else the median replication of the first cell.
+    """Yield the runs named by the study, by default the median replication of the first cell.
 
-    The latter needs so few flows that the ones drawn in detail tell something. Cells that were not run are
-    left out, and so are runs that cannot be made again.
+    The latter must have few flows, so that a picture can show their details. Cells that were not run, and
+    runs that cannot be repeated, are omitted.
     """
     plan = findings.campaign.plan
     if not plan.repeatable:
@@ -31,7 +31,7 @@ def illustrated(findings: Findings) -> Iterator[tuple[FigureSpec, ChosenRun]]:
 
 
 def _median_run(findings: Findings) -> Iterator[FigureSpec]:
-    """Choose a typical replication of the first cell's first set: the median one by the headline metric."""
+    """Yield a typical replication of the first cell's first set: the median by the headline metric."""
     plan = findings.campaign.plan
     first = plan.cells[0]
     # In a space, these are the replications of its first point.
@@ -39,13 +39,13 @@ def _median_run(findings: Findings) -> Iterator[FigureSpec]:
     own_runs = named & (pl.col("set") == 1) & (pl.col("replication") <= plan.replications)
     flows = findings.tables.flows
     first_flows = 0 if is_empty(flows) else height(flows.filter(own_runs, pl.col("replication") == 1))
-    # The first cell may lack metrics that other cells have.
-    there = (thing for thing in findings.things if not thing.rows.filter(own_runs).is_empty())
-    thing = next(there, None)
+    # The first cell may lack metrics of other cells.
+    available = (thing for thing in findings.things if not thing.rows.filter(own_runs).is_empty())
+    thing = next(available, None)
     if not 0 < first_flows <= PICTURED_FLOWS or thing is None:
         return
     own = thing.rows.filter(own_runs)
-    # A replication with a missing value, since something did not end, ranks behind all complete ones.
+    # A replication with a missing value, because a flow did not finish, ranks after all complete ones.
     ranked = (
         own.group_by("replication")
         .agg(pl.col(thing.metric).is_null().sum().alias("missing"), pl.col(thing.metric).mean())

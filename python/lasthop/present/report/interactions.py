@@ -18,7 +18,7 @@ from lasthop.studies.presentation.spec import FactorialSpec
 _ROW_PX = 232
 _BAR_PX = 34
 _DODGE = 0.05
-"""Distance of neighbouring lines' points, in levels: intervals must not hide each other."""
+"""Distance of neighbouring lines' points, in levels, so that intervals do not hide each other."""
 _WHOLE = "Total Variation"
 _REST = "Rest"
 
@@ -29,14 +29,14 @@ def _of_kind(frame: pl.DataFrame, assets: Assets, kind: str) -> pl.DataFrame:
 
 
 def _groups(summary: pl.DataFrame, assets: Assets, spec: FactorialSpec) -> list[str]:
-    """Return the columns of factors outside the design that tell its repetitions apart, such as the path."""
+    """Return the columns of factors outside the design that distinguish its repetitions, such as the path."""
     keys = key_columns(assets)
     cells = [key for key in keys[keys.index("table") + 1 : keys.index("flow")] if key not in spec.factors]
     return informative(summary, cells) or cells[:1]
 
 
 def _split(frame: pl.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield the parts with equal `columns`, each with its name; in the order in which they come."""
+    """Yield the parts with equal `columns` and their names, in the order of the rows."""
     if not columns:
         yield "", frame
         return
@@ -51,10 +51,10 @@ def factorial_figures(summary: pl.DataFrame, assets: Assets) -> Iterator[tuple[s
     if spec is None or cells.is_empty():
         return
     groups = _groups(cells, assets, spec)
-    known = dict(_split(_of_kind(assets.published, assets, "run-metrics"), groups))
+    published_cells = dict(_split(_of_kind(assets.published, assets, "run-metrics"), groups))
     across = list(spec.factors.values())[1].name
     for metric in spec.metrics.values():
-        rows = [(name, part, known.get(name)) for name, part in _split(cells.filter(metric=metric), groups)]
+        rows = [(name, part, published_cells.get(name)) for name, part in _split(cells.filter(metric=metric), groups)]
         yield f"{metric.capitalize()} over {across}", _interaction(rows, spec, metric)
     if not shares.is_empty():
         published = dict(_split(_of_kind(assets.published, assets, "variation"), groups))
@@ -67,7 +67,7 @@ def factorial_figures(summary: pl.DataFrame, assets: Assets) -> Iterator[tuple[s
 
 
 Rows = Sequence[tuple[str, pl.DataFrame, pl.DataFrame | None]]
-"""For each row of panels: its name, the measured rows, and the published ones."""
+"""For each row of panels: its name, the measured rows, and the published rows."""
 
 
 def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
@@ -94,10 +94,7 @@ def _interaction(rows: Rows, spec: FactorialSpec, metric: str) -> Figure:
 
 
 def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator[Part]:
-    """Yield a line per level of the first factor, with intervals if there are any.
-
-    Published numbers get only marks.
-    """
+    """Yield a line per level of the first factor, with intervals if any; only marks if `hollow`."""
     lines, across, _ = spec.factors
     places = {level: place for place, level in enumerate(spec.factors[across].levels)}
     middle = (len(spec.factors[lines].levels) - 1) / 2
@@ -121,7 +118,7 @@ def _lines(part: pl.DataFrame, spec: FactorialSpec, *, hollow: bool) -> Iterator
 
 
 def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figure:
-    """Draw a stacked bar per path, in a panel per metric; the unexplained share is left white."""
+    """Draw a stacked bar per path, in a panel per metric; the unexplained share is white."""
     names = [name for name, _ in bars]
     flows = bars[-1][1].filter(
         pl.col("metric").str.starts_with(SHARE), ~pl.col("flow").is_in([_WHOLE, _REST])
@@ -130,7 +127,7 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
     for index, metric in enumerate(spec.metrics.values()):
         traces: list[Part] = []
         for number, flow in enumerate(flows["flow"].unique(maintain_order=True)):
-            found = [
+            shares = [
                 part.filter(flow=flow, metric=f"{SHARE}_{metric}", statistic=VALUE)["value"]
                 for _, part in bars
             ]
@@ -141,7 +138,7 @@ def _bars(bars: Sequence[tuple[str, pl.DataFrame]], spec: FactorialSpec) -> Figu
                 "legendgroup": flow,
                 "showlegend": index == 0,
                 "y": names,
-                "x": style.rounded((own[0] if own.len() else None for own in found), 2),
+                "x": style.rounded((own[0] if own.len() else None for own in shares), 2),
                 "marker": {"color": style.CONTRASTING[number % len(style.CONTRASTING)]},
                 "hovertemplate": f"{flow}\n%{{x:.1f}} %<extra>%{{y}}</extra>",
             }

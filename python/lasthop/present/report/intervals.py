@@ -1,4 +1,4 @@
-"""Bars that show an interval on an axis. The page itself draws them; positions are per cent of its width."""
+"""Bars that show an interval on an axis. CSS draws them; positions are per cent of the axis' width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARGIN = 0.06
 
 @dataclass(frozen=True, slots=True)
 class IntervalView:
-    """Where an interval lies on its axis: begin and width of its bar, and its estimate, in per cent."""
+    """An interval on its axis: left end and width of its bar, and its estimate, in per cent."""
 
     left: float
     width: float
@@ -23,7 +23,7 @@ class IntervalView:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis that holds zero. `step` is the distance of its ticks."""
+    """An axis that includes zero. `step` is the distance of its ticks."""
 
     low: float
     high: float
@@ -33,9 +33,9 @@ class Axis:
 
     @classmethod
     def over(cls, values: Iterable[float]) -> Axis:
-        """Choose an axis that shows these values and zero."""
-        known = [value for value in values if math.isfinite(value)]
-        low, high = min(0.0, *known) if known else 0.0, max(0.0, *known) if known else 0.0
+        """Return an axis that includes these values and zero."""
+        finite = [value for value in values if math.isfinite(value)]
+        low, high = min(0.0, *finite) if finite else 0.0, max(0.0, *finite) if finite else 0.0
         span = (high - low) or 1.0
         margin = _MARGIN * span
         return cls(low - margin, high + margin, _round_step(span / _TICKS))
@@ -48,7 +48,6 @@ class Axis:
 
     @property
     def zero(self) -> float:
-        """The place of zero."""
         return self.place(0.0)
 
     @property
@@ -61,22 +60,21 @@ class Axis:
         ]
 
     def place(self, value: float) -> float:
-        """Return where a value lies."""
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
     def view(self, interval: Interval) -> IntervalView:
-        """Lay the interval on the axis; an infinite end lies at the end of the axis."""
+        """Return the interval on the axis; an infinite end is at the end of the axis."""
         low, high = (min(max(end, self.low), self.high) for end in (interval.low, interval.high))
         left = self.place(low)
         return IntervalView(left, round(self.place(high) - left, 2), self.place(interval.estimate))
 
 
 def minus(text: str) -> str:
-    """Write negative numbers with a minus sign instead of a hyphen."""
+    """Replace hyphens in negative numbers with minus signs."""
     return text.replace("-", "−")
 
 
 def _round_step(step: float) -> float:
-    """Return the next of 1, 2 and 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= step * 0.999)

@@ -1,7 +1,7 @@
-"""The meaning of the levels of a scenario's factors, read off the resolved scenarios of its cells.
+"""The meaning of the levels of a scenario's factors, derived from the resolved scenarios of its cells.
 
-A level is a code such as `iw4`. Its meaning is the set of keys in which its cell differs from the cell with
-the factor's first level and equal levels of all other factors.
+The meaning of a level, such as `iw4`, is the set of keys in which its cell differs from the cell with the
+factor's first level and equal levels of all other factors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Changes = Mapping[str, tuple[object, object]]
 class Flat:
     """A scenario's values by their keys, such as `down.queue.limit`, with flows and classes by name.
 
-    And its tables. A table holds all values that lie below it, by the rest of their keys.
+    `tables` maps the key of each table to all values below it, by the rest of their keys.
     """
 
     values: Mapping[str, object]
@@ -34,7 +34,6 @@ class Flat:
 
     @classmethod
     def of(cls, scenario: Mapping[str, object]) -> Flat:
-        """Take a resolved scenario."""
         values = dict(_flat("", scenario))
         tables: dict[str, dict[str, object]] = {}
         for key, value in values.items():
@@ -43,39 +42,39 @@ class Flat:
         return cls(values, tables)
 
     def at(self, key: str) -> object:
-        """Return the value at a key, or the table of everything below it."""
+        """Return the value at a key, or the table below it."""
         return self.tables.get(key) or self.values.get(key)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """A level and its meaning; `meaning` is empty if it changes nothing that words can tell."""
+    """A level and its meaning, which is empty if no keys differ."""
 
     name: str
     meaning: str
     recordings: Sequence[Recorded] = field(default=(), compare=False)
-    """Recordings that it sets, to be drawn."""
+    """Recordings that the level sets, to be drawn."""
 
 
 def level_views(
-    cells: Sequence[Cell], factors: Mapping[str, Sequence[str]], known: Sequence[Recorded] = ()
+    cells: Sequence[Cell], factors: Mapping[str, Sequence[str]], recordings: Sequence[Recorded] = ()
 ) -> dict[str, list[LevelView]]:
-    """Explain the levels that were run of every factor; `known` recordings have names."""
+    """Explain the levels of every factor that were run; `recordings` have names."""
     run = {
         factor: [name for name in levels if any(cell.levels.get(factor) == name for cell in cells)]
         for factor, levels in factors.items()
     }
-    return {factor: _views(cells, factor, levels, known) for factor, levels in run.items() if levels}
+    return {factor: _views(cells, factor, levels, recordings) for factor, levels in run.items() if levels}
 
 
-def short(value: object, known: Sequence[Recorded]) -> object:
+def short(value: object, recordings: Sequence[Recorded]) -> object:
     """Return a value of a resolved scenario with recordings in place of their long texts."""
     if isinstance(value, dict):
-        return {key: short(item, known) for key, item in value.items()}
+        return {key: short(item, recordings) for key, item in value.items()}
     if isinstance(value, list):
-        return [short(item, known) for item in value]
-    found = recorded(value)
-    return value if found is None else next((one for one in known if one == found), found)
+        return [short(item, recordings) for item in value]
+    recording = recorded(value)
+    return value if recording is None else next((own for own in recordings if own == recording), recording)
 
 
 def recordings_in(value: object) -> Iterator[Recorded]:
@@ -88,48 +87,49 @@ def recordings_in(value: object) -> Iterator[Recorded]:
 
 
 def _views(
-    cells: Sequence[Cell], factor: str, levels: Sequence[str], known: Sequence[Recorded]
+    cells: Sequence[Cell], factor: str, levels: Sequence[str], recordings: Sequence[Recorded]
 ) -> list[LevelView]:
-    found: dict[str, tuple[str, Changes]] = {}
+    changes_of: dict[str, tuple[str, Changes]] = {}
     for place, name in enumerate(levels[1:], start=1):
-        # Some levels have no cell that otherwise equals a cell of the first level.
+        # A level may have no cell that otherwise equals a cell of the first level.
         for base in levels[:place]:
             if (pair := _pair(cells, factor, base, name)) is not None:
                 changed = _changes(*pair)
-                found[name] = (
+                changes_of[name] = (
                     base,
-                    {key: (short(a, known), short(b, known)) for key, (a, b) in changed.items()},
+                    {key: (short(a, recordings), short(b, recordings)) for key, (a, b) in changed.items()},
                 )
                 break
     first = {
         key: before
-        for base, changes in found.values()
+        for base, changes in changes_of.values()
         if base == levels[0]
         for key, (before, _) in changes.items()
     }
-    telling = _telling([{key: after for key, (_, after) in changes.items()} for _, changes in found.values()])
-    views = [LevelView(levels[0], _text(first, telling), list(recordings_in(first)))]
+    afters = [{key: after for key, (_, after) in changes.items()} for _, changes in changes_of.values()]
+    distinguishing = _distinguishing(afters)
+    views = [LevelView(levels[0], _text(first, distinguishing), list(recordings_in(first)))]
     for name in levels[1:]:
-        base, changes = found.get(name, (levels[0], {}))
+        base, changes = changes_of.get(name, (levels[0], {}))
         own = {key: after for key, (_, after) in changes.items()}
-        text = _text(own, telling)
+        text = _text(own, distinguishing)
         meaning = text if base == levels[0] or not text else f"as {base}, but {text}"
         views.append(LevelView(name, meaning, list(recordings_in(own))))
     return views
 
 
-def _telling(levels: Sequence[Mapping[str, object]]) -> frozenset[str]:
+def _distinguishing(levels: Sequence[Mapping[str, object]]) -> frozenset[str]:
     """Return the keys within tables that distinguish levels with such a table."""
     values: dict[str, set[str]] = {}
     for changes in levels:
         for key, table in changes.items():
             for name, value in table.items() if isinstance(table, dict) else ():
                 values.setdefault(f"{key}.{name}", set()).add(str(value))
-    return frozenset(key for key, found in values.items() if len(found) > 1)
+    return frozenset(key for key, texts in values.items() if len(texts) > 1)
 
 
 def _pair(cells: Sequence[Cell], factor: str, base: str, name: str) -> tuple[Flat, Flat] | None:
-    """Return the scenarios of two cells that differ in this factor alone; `None` if there are none."""
+    """Return the scenarios of two cells that differ only in this factor; `None` if there are none."""
     others = {_others(cell, factor): cell for cell in cells if cell.levels.get(factor) == base}
     for cell in cells:
         if cell.levels.get(factor) == name and (like := others.get(_others(cell, factor))):
@@ -142,7 +142,7 @@ def _others(cell: Cell, factor: str) -> tuple[tuple[str, str], ...]:
 
 
 def _flat(key: str, value: object) -> Iterator[tuple[str, object]]:
-    """Yield the values with their keys; tables that are lists of named ones (flows, classes) by name."""
+    """Yield the values with their keys; entries of lists with names (flows, classes) by name."""
     named = (
         isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value)
     )
@@ -156,7 +156,7 @@ def _flat(key: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def _changes(base: Flat, own: Flat) -> Changes:
-    """Return the differences, before and after; a table that only one side has is one change."""
+    """Return the differences, before and after; a table that only one side has counts as a single change."""
     changes: dict[str, tuple[object, object]] = {}
     for key in dict.fromkeys((*own.values, *base.values)):
         whole = _root(key, base, own)
@@ -176,26 +176,26 @@ def _root(key: str, *flats: Flat) -> str:
     return key
 
 
-def _text(values: Mapping[str, object], telling: frozenset[str]) -> str:
-    texts = [_entry(key, value, telling) for key, value in values.items()]
+def _text(values: Mapping[str, object], distinguishing: frozenset[str]) -> str:
+    texts = [_entry(key, value, distinguishing) for key, value in values.items()]
     more = len(texts) - _MOST_KEYS
     return "; ".join(texts[:_MOST_KEYS]) + (f"; {more} more" if more > 0 else "")
 
 
-def _entry(key: str, value: object, telling: frozenset[str]) -> str:
+def _entry(key: str, value: object, distinguishing: frozenset[str]) -> str:
     if value is None or value == []:
         return f"no {key}"
     if not isinstance(value, dict):
         return f"{key} = {_plain(value)}"
     stated = sorted(
-        (name for name in value if _stated(value[name])), key=lambda name: f"{key}.{name}" not in telling
+        (name for name in value if _stated(value[name])), key=lambda name: f"{key}.{name}" not in distinguishing
     )
-    told = [f"{name} = {_plain(value[name])}" for name in stated[:_MOST_PARTS]]
-    return f"{key} with {', '.join(told)}{', …' if len(stated) > len(told) else ''}" if told else key
+    parts = [f"{name} = {_plain(value[name])}" for name in stated[:_MOST_PARTS]]
+    return f"{key} with {', '.join(parts)}{', …' if len(stated) > len(parts) else ''}" if parts else key
 
 
 def _stated(value: object) -> bool:
-    """Tell whether a value is there, and short enough to be written out."""
+    """Return whether a value is present and short enough to be written out."""
     return value is not None and not (isinstance(value, list) and (not value or isinstance(value[0], dict)))
 
 

@@ -1,4 +1,4 @@
-"""The first screen of a report: the question and the answer, in sentences, badges and one chart."""
+"""The first screen of a report: the question and the answer in sentences, badges and a chart."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Badge:
     target: str
 
 
-def asked(findings: Findings) -> str:
-    """Say in a sentence or two which factors vary, which metrics matter, and how often each cell was run."""
+def question(findings: Findings) -> str:
+    """Return the question: which factors vary, which metrics are compared, and the number of runs."""
     plan = findings.campaign.plan
     run = {
         factor: {cell.levels[factor] for cell in plan.cells if factor in cell.levels}
@@ -42,8 +42,8 @@ def asked(findings: Findings) -> str:
     each = times(findings)
     often = "once" if each == "1" else f"{each} times"
     if not varied:
-        return f"One scenario, run {often}."
-    # Curves are about short flows; everything else is background.
+        return f"A single scenario, run {often}."
+    # If there are curves, they are about short flows, and other traffic is background.
     things = findings.things[:1] if findings.drawn.curves else findings.things
     metrics = [spec.metric for spec in findings.drawn.heatmaps] or [thing.metric for thing in things]
     what = list(dict.fromkeys(map(units.label, metrics)))
@@ -53,14 +53,13 @@ def asked(findings: Findings) -> str:
 
 
 def spread(findings: Findings) -> list[str]:
-    """Say between which cells the median of the first shown metric spreads; nothing if it has no values."""
+    """Return a sentence on the range of the first metric's medians over cells; none without values."""
     return [
         sentence for thing in findings.things[:1] if (sentence := _spread(findings, thing.metric, thing.rows))
     ]
 
 
 def _spread(findings: Findings, metric: str, rows: pl.DataFrame) -> str:
-    """Say between which cells the median of a metric spreads."""
     columns = {
         factor_column(factor): factor
         for factor in findings.factors
@@ -84,13 +83,13 @@ def _spread(findings: Findings, metric: str, rows: pl.DataFrame) -> str:
         return f"The {units.label(metric)} is {scale.text(low[metric])} (median over the replications)."
 
     return (
-        f"The {units.label(metric)} lies between {scale.text(low[metric])} ({where(low)}) and "
-        f"{scale.text(high[metric])} ({where(high)}), as medians over the replications."
+        f"The {units.label(metric)} ranges from {scale.text(low[metric])} ({where(low)}) to "
+        f"{scale.text(high[metric])} ({where(high)}) (medians over the replications)."
     )
 
 
 def nothing_sent(findings: Findings) -> bool:
-    """Tell whether no run ever sent a packet."""
+    """Return whether no run sent a packet."""
     runs = findings.tables.runs
     return (
         "packets_sent" in runs.collect_schema() and not runs.select(pl.sum("packets_sent")).collect().item()
@@ -98,7 +97,7 @@ def nothing_sent(findings: Findings) -> bool:
 
 
 def badges(findings: Findings) -> Iterator[Badge]:
-    """Yield verdicts: on the requested precision, on the claims of a study, and on its published numbers."""
+    """Yield verdicts on the requested precision, on a study's claims, and on its published numbers."""
     if findings.precision is not None:
         until = findings.campaign.manifest["until"]
         short, cells = len(until["short"]), len(until["replications"])
@@ -113,7 +112,7 @@ def badges(findings: Findings) -> Iterator[Badge]:
 
 def _claims_badge(findings: Findings) -> Badge:
     what = "statements" if findings.answers else "claims"
-    verdicts = [one.verdict for one in findings.answers or findings.claims]
+    verdicts = [item.verdict for item in findings.answers or findings.claims]
     count = Counter(verdicts)
     others = "".join(f", {count[verdict]} {verdict}" for verdict in (NOT_UPHELD, UNDECIDED) if count[verdict])
     text = f"{count[UPHELD]} of {len(verdicts)} {what} upheld{others}"
@@ -122,7 +121,7 @@ def _claims_badge(findings: Findings) -> Badge:
 
 
 def _widest(agreement: Sequence[Agreement]) -> list[Agreement]:
-    """Return the line over all links for each kind of time, rate or ratio, at its widest tolerance."""
+    """Return the row over all links for each kind of time, rate or ratio, at its widest tolerance."""
     lines = {
         row.what: row
         for row in agreement
@@ -132,11 +131,11 @@ def _widest(agreement: Sequence[Agreement]) -> list[Agreement]:
 
 
 def exceptions(findings: Findings) -> list[tuple[str, str]]:
-    """Return the verdict on every statement (or else claim) that is not upheld, and its words."""
+    """Return verdict and text of every statement (or else claim) that is not upheld."""
     if findings.answers:
-        words = [(one.verdict, one.sentence.text) for one in failing_first(findings.answers)]
+        words = [(item.verdict, item.sentence.text) for item in failing_first(findings.answers)]
     else:
-        words = [(one.verdict, one.claim.text) for one in findings.claims]
+        words = [(item.verdict, item.claim.text) for item in findings.claims]
     return [(verdict, text) for verdict, text in words if verdict != UPHELD]
 
 
@@ -148,8 +147,8 @@ def first_curve(findings: Findings) -> tuple[str, Figure] | None:
 
     for spec in findings.drawn.curves:
         metric = next(iter(spec.metrics))
-        one = replace(spec, metrics={metric: spec.metrics[metric]})
+        single = replace(spec, metrics={metric: spec.metrics[metric]})
         shorts = findings.tables.shorts.collect()
-        for title, figure in curve_figures(shorts, one, findings.factors, findings.tables.looks):
+        for title, figure in curve_figures(shorts, single, findings.factors, findings.tables.looks):
             return title, figure
     return None

@@ -1,4 +1,4 @@
-"""Assembling the report."""
+"""The report as a whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lasthop.present.pictures.network_layout import network_svg
 from lasthop.present.report.distributions import box_sections
 from lasthop.present.report.illustrations import illustrated
 from lasthop.present.report.levels import Flat, level_views, short
-from lasthop.present.report.overview import asked, badges, exceptions, first_curve, nothing_sent, spread
+from lasthop.present.report.overview import question, badges, exceptions, first_curve, nothing_sent, spread
 from lasthop.present.report.table_views import TableGroup, generic_table, unfinished_table
 from lasthop.present.report.trace import trace_figure
 from lasthop.scenario.facts import Facts
@@ -44,15 +44,15 @@ def _views(figures: Iterable[tuple[str, Figure]]) -> list[FigureView]:
 
 
 def trace_figures(findings: Findings) -> Iterator[FigureView]:
-    """Yield the illustrated replications, packet by packet.
+    """Yield the packet traces of the illustrated replications.
 
-    Tracing may run a replication again; it sees the same packets, which a live run would not.
+    Tracing may run a replication again; the packets are the same because the runs are repeatable.
     """
     for spec, run in illustrated(findings):
-        figure, said = trace_figure(findings.campaign.overview(run), Facts.of(run.cell))
+        figure, notes = trace_figure(findings.campaign.overview(run), Facts.of(run.cell))
         place = f"Cell {run.cell.key.replace(',', ', ')}, replication" if run.cell.key else "Replication"
         where = f"{place} {run.replication}."
-        yield FigureView(spec.title, " ".join(text for text in (spec.caption, said, where) if text), figure)
+        yield FigureView(spec.title, " ".join(text for text in (spec.caption, notes, where) if text), figure)
 
 
 def _facts(findings: Findings) -> list[tuple[str, str]]:
@@ -63,7 +63,7 @@ def _facts(findings: Findings) -> list[tuple[str, str]]:
     return [
         ("Scenario", f"{identity['scenario']} (digest {identity['scenario_digest'][:16]})"),
         ("Cells", str(len(plan.cells))),
-        ("Replications", f"{sets} per cell, {campaign.runs} runs in all"),
+        ("Replications", f"{sets} per cell, {campaign.runs} runs in total"),
         *_sample(campaign),
         ("Seed", str(plan.seed)),
         ("Engine", _engine(campaign)),
@@ -80,7 +80,7 @@ def _sample(campaign: Campaign) -> list[tuple[str, str]]:
     if (space := campaign.plan.study.space) is None:
         return []
     ranges = ", ".join(space["ranges"])
-    what = f"{space['points']} points by {space['method']} over {ranges}; every point counts as a replication"
+    what = f"{space['points']} points of {ranges} by {space['method']}; every point counts as a replication"
     return [("Sample", what)]
 
 
@@ -89,14 +89,14 @@ def _engine(campaign: Campaign) -> str:
     if campaign.plan.repeatable:
         return engine.title
     if engine.repeatable:
-        return f"{engine.title}; not repeatable, because computing took time (cpu_cost)"
+        return f"{engine.title}; not repeatable, because computations take time (cpu_cost)"
     late = campaign.finished.late_runs()
-    punctual = "all runs were punctual" if not late else f"{late} of {campaign.runs} runs are invalid"
-    return f"{engine.title}; {punctual}: 99.9 % of the packets at most 1 ms late"
+    valid = "all runs are valid" if not late else f"{late} of {campaign.runs} runs are invalid"
+    return f"{engine.title}; {valid} (at least 99.9 % of the packets at most 1 ms late)"
 
 
 def _groups(findings: Findings) -> list[TableGroup]:
-    """Return the tables; hops and the stations of media, if there are any, come last."""
+    """Return the tables; those of hops and of stations of media, if any, come last."""
     tables, factors = findings.tables, list(findings.factors)
     parts = parts_of_flows(tables.flows)
     flows, last = findings.summary.filter(~pl.col("flow").is_in(parts)), []
@@ -129,7 +129,7 @@ def _groups_of_flows(findings: Findings, summary: pl.DataFrame) -> list[TableGro
 
 @dataclass(frozen=True, slots=True)
 class HeatmapsView:
-    """The heat maps of one metric; the title of each names its levels."""
+    """The heat maps of a metric; the title of each names its levels."""
 
     title: str
     caption: str
@@ -137,7 +137,6 @@ class HeatmapsView:
 
     @classmethod
     def of(cls, spec: HeatmapSpec, findings: Findings) -> HeatmapsView:
-        """Draw them."""
         from lasthop.present.report.heatmaps import heatmap_figures
 
         return cls(spec.title, spec.caption, _views(heatmap_figures(findings.tables, spec, findings.factors)))
@@ -145,13 +144,13 @@ class HeatmapsView:
 
 @dataclass(frozen=True, slots=True)
 class _Sections:
-    """The figures of a report before one of them becomes the chart of its first screen."""
+    """The figures of a report, before one of them becomes the chart of the first screen."""
 
     boxes: list[tuple[str, list[FigureView], int]]
     curves: list[FigureView]
     heatmaps: list[HeatmapsView]
     factorial: list[FigureView]
-    found: list[Difference]
+    diffs: list[Difference]
     forests: list[Forest]
 
     @classmethod
@@ -171,7 +170,7 @@ class _Sections:
         )
 
     def chart(self, findings: Findings) -> FigureView | None:
-        """Take the chart of the first screen: a figure from further below, or all comparisons in one."""
+        """Remove and return the figure for the first screen, or else draw all comparisons."""
         if self.factorial:
             return replace(self.factorial.pop(0), caption=_FACTORIAL_CAPTION)
         if (curve := first_curve(findings)) is not None:
@@ -184,48 +183,49 @@ class _Sections:
             _, (view,), _ = self.boxes.pop(0)
             return replace(view, caption=_BOXES_CAPTION)
         factor = findings.presentation.compare.factor
-        shown = [one for one in self.found if one.factor == factor and one.headline]
-        if not shown:
+        headlines = [diff for diff in self.diffs if diff.factor == factor and diff.headline]
+        if not headlines:
             return None
         from lasthop.present.report.changes import change_chart
 
-        title = f"Change against {factor} = {' or '.join(dict.fromkeys(one.reference for one in shown))}"
-        return FigureView(title, _CHANGES_CAPTION, change_chart(shown))
+        references = " or ".join(dict.fromkeys(diff.reference for diff in headlines))
+        title = f"Change relative to {factor} = {references}"
+        return FigureView(title, _CHANGES_CAPTION, change_chart(headlines))
 
 
-_FACTORIAL_CAPTION = "Parallel lines: each factor acts on its own. Lines that cross or spread: they interact."
+_FACTORIAL_CAPTION = (
+    "Parallel lines: the factors act independently. Lines that cross or diverge: they interact."
+)
 _CURVES_CAPTION = "Marks are means over the replications, bars their 90 % intervals."
 _BOXES_CAPTION = (
-    "Boxes span the quartiles over the replications, whiskers reach to the least and the greatest value, "
-    "dots are the replications, at most 1000 for each box."
+    "Boxes span the quartiles over the replications, whiskers extend to the least and the greatest value, "
+    "dots are replications, at most 1000 per box."
 )
 _CHANGES_CAPTION = (
-    "A mark for each combination of the other factors and each flow: the mean difference in replications of "
-    "the same number, in per cent of the reference's mean. Point at a mark to see which it is."
+    "A mark for each combination of the other factors and each flow: the mean difference between "
+    "replications of the same number, in per cent of the reference's mean. Hover over a mark to identify it."
 )
 
 
 def _comparisons(findings: Findings) -> tuple[list[Difference], list[Forest]]:
-    """Compare levels; return the differences, and their plots."""
     from lasthop.present.report.comparisons import compared, forests
 
-    found = compared(findings)
-    return found, forests(found, findings.campaign.plan.seed)
+    diffs = compared(findings)
+    return diffs, forests(diffs, findings.campaign.plan.seed)
 
 
-def _outcome(findings: Findings, found: Sequence[Difference]) -> list[str]:
-    """Sum up the comparison of levels in a few sentences; without comparisons, say how values spread."""
-    if not found:
+def _outcome(findings: Findings, diffs: Sequence[Difference]) -> list[str]:
+    """Summarise the comparison of levels in a few sentences; without comparisons, the range of values."""
+    if not diffs:
         return spread(findings)
     from lasthop.present.report.changes import in_sentences
 
-    return in_sentences(found)
+    return in_sentences(diffs)
 
 
 def _factorial(findings: Findings) -> Iterator[tuple[str, Figure]]:
     """Yield the figures of a full-factorial study."""
-    # If the study does not know some levels, each of these is a design of its own: a table has them side by
-    # side.
+    # Factors that the study does not have would repeat the design; a table compares their levels instead.
     if findings.assets is not None and not findings.assets.extra_factors(findings.factors):
         from lasthop.present.report.interactions import factorial_figures
 
@@ -233,9 +233,9 @@ def _factorial(findings: Findings) -> Iterator[tuple[str, Figure]]:
 
 
 def _of_single_flows(findings: Findings) -> bool:
-    """Tell whether single flows and page loads are shown.
+    """Return whether single flows and page loads are shown.
 
-    They are not if a study's tables cover whole runs, or if a study asks for other figures instead.
+    They are not if a study's tables cover whole runs, or if a study defines other figures instead.
     """
     return not (findings.presentation.of_runs or findings.drawn)
 
@@ -259,8 +259,8 @@ def _context(findings: Findings) -> dict[str, object]:
     return {
         "study": campaign.plan.study,
         "silent": campaign.finished.silent(),
-        "asked": asked(findings),
-        "outcome": _outcome(findings, sections.found),
+        "asked": question(findings),
+        "outcome": _outcome(findings, sections.diffs),
         "nothing_sent": nothing_sent(findings),
         "badges": list(badges(findings)),
         "exceptions": exceptions(findings),
@@ -270,7 +270,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "unfinished": unfinished_table(whole_flows(findings.tables.flows), findings.tables.pages, factors)
         if single and findings.tables.shorts is None
         else None,
-        **_seldom(findings),
+        **_optional(findings),
         "forests": sections.forests,
         "boxes": sections.boxes,
         "curves": sections.curves,
@@ -298,32 +298,32 @@ def _context(findings: Findings) -> dict[str, object]:
     }
 
 
-def _seldom(findings: Findings) -> dict[str, object]:
-    """Return the parts that few reports have; their code is loaded only if it is used."""
-    found: dict[str, object] = dict.fromkeys(
+def _optional(findings: Findings) -> dict[str, object]:
+    """Return the parts that few reports have; their code is imported only when used."""
+    parts: dict[str, object] = dict.fromkeys(
         ("claims", "precision", "agreement", "rules", "scatter", "engines")
     )
     if findings.claims:
         from lasthop.present.report.claims import ClaimsView, css
 
-        found["css_of"] = css
-        found["claims"] = ClaimsView(findings.claims, findings.answers)
+        parts["css_of"] = css
+        parts["claims"] = ClaimsView(findings.claims, findings.answers)
     if findings.precision is not None:
         from lasthop.present.report.precision import precision_view
 
-        found["precision"] = precision_view(findings, findings.precision)
+        parts["precision"] = precision_view(findings, findings.precision)
     if findings.comparison is not None:
         from lasthop.present.report.scatter import published_figure
         from lasthop.present.report.study_tables import agreement_tables, rules
 
-        found["agreement"], found["rules"] = agreement_tables(findings.agreement), rules(findings.comparison)
+        parts["agreement"], parts["rules"] = agreement_tables(findings.agreement), rules(findings.comparison)
         points = published_figure(findings.comparison, findings.presentation.misprints)
-        found["scatter"] = FigureView("", "", points) if points else None
+        parts["scatter"] = FigureView("", "", points) if points else None
     if findings.beside is not None or findings.campaign.plan.engine.real_tcp:
         from lasthop.present.report.engines import engines_view
 
-        found["engines"] = engines_view(findings)
-    return found
+        parts["engines"] = engines_view(findings)
+    return parts
 
 
 def write_outputs(findings: Findings) -> Path:
@@ -335,7 +335,7 @@ def write_outputs(findings: Findings) -> Path:
 
 
 def write_report(findings: Findings, path: Path) -> None:
-    """Write the self-contained HTML report to `path`. It loads nothing from anywhere else."""
+    """Write the HTML report to `path`. It is self-contained."""
     from lasthop.common.html import template
 
     parts = {
@@ -345,7 +345,7 @@ def write_report(findings: Findings, path: Path) -> None:
         "figures": PackedFigures(),
     }
     page = template.page(Path(__file__).with_name("report.html.j2"), _context(findings) | parts).encode()
-    # Two megabytes are inserted as bytes: as text they would cost ten times as much memory.
+    # Two megabytes are inserted as bytes: as text they would need ten times as much memory.
     before, _, after = page.partition(_PLOTLY_HERE.encode())
     with path.open("wb") as file:
         file.writelines((before, plotly_js(), after))

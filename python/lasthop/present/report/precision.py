@@ -17,7 +17,7 @@ from lasthop.present.report.table_views import CellView, TableView
 
 @dataclass(frozen=True, slots=True)
 class PrecisionView:
-    """A table per condition, and their summary."""
+    """A table per condition, and a summary."""
 
     verdict: str
     looks: str
@@ -25,13 +25,12 @@ class PrecisionView:
 
 
 def precision_view(findings: Findings, precision: pl.DataFrame) -> PrecisionView:
-    """Lay out the precision of every flow and cell."""
     until = findings.campaign.manifest["until"]
     *first, last = map(str, until["looks"])
     return PrecisionView(
         " ".join(verdict(findings.campaign.manifest)),
         f"{', '.join(first)} and {last}" if first else last,
-        [_table(one, precision.filter(pl.col("condition") == one.text)) for one in findings.conditions],
+        [_table(condition, precision.filter(pl.col("condition") == condition.text)) for condition in findings.conditions],
     )
 
 

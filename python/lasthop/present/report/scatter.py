@@ -1,4 +1,4 @@
-"""Published medians, and numbers of single runs, plotted against measured ones."""
+"""Scatter plots of published against measured medians and numbers of single runs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SHARE_OFF = 0.05
 
 
 class _Scale(Enum):
-    RATIO = "ratio"  # logarithmic; ten per cent off is dotted
-    COUNT = "count"  # logarithmic, with zero at a mark of its own
+    RATIO = "ratio"  # logarithmic; dotted lines at ten per cent
+    COUNT = "count"  # logarithmic, with a separate mark for zero
     LINEAR = "linear"
-    SHARE = "share"  # linear; 0.05 off is dotted
+    SHARE = "share"  # linear; dotted lines at 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class _Panel:
     scale: _Scale = _Scale.RATIO
 
 
-def _telling(rows: pl.DataFrame, keys: Sequence[str]) -> str:
-    """Return the first of `keys` that tells rows apart."""
+def _first_varying(rows: pl.DataFrame, keys: Sequence[str]) -> str:
+    """Return the first of `keys` that varies, or else the first."""
     return next((key for key in keys if rows[key].n_unique() > 1), keys[0])
 
 
@@ -56,18 +56,18 @@ def _panels(rows: pl.DataFrame, keys: Sequence[str]) -> list[_Panel]:
         _Panel("elapsed time (s)", ["elapsed_s"], cell_factor),
         _Panel("throughput", rates, cell_factor),
         _Panel("counts (packets, ACKs)", counts, "metric", _Scale.COUNT),
-        *(_Panel(name, [name], _telling(rows, keys), _Scale.SHARE) for name in ratios),
+        *(_Panel(name, [name], _first_varying(rows, keys), _Scale.SHARE) for name in ratios),
     ]
     return [p for p in panels if rows["metric"].is_in(p.metrics).any()]
 
 
 def _in_own_unit(panel: _Panel, part: pl.DataFrame) -> tuple[_Panel, pl.DataFrame]:
-    """Show rates as people read them."""
+    """Convert rates to a readable unit."""
     if not panel.metrics[0].endswith("_Bps"):
         return panel, part
     scale = units.scale("B/s", part["measured"])
-    shown = part.with_columns(pl.col("published", "measured") * scale.factor)
-    return replace(panel, title=f"throughput ({scale.unit})"), shown
+    scaled = part.with_columns(pl.col("published", "measured") * scale.factor)
+    return replace(panel, title=f"throughput ({scale.unit})"), scaled
 
 
 def _axis_settings(scale: _Scale, values: Sequence[float]) -> tuple[list[float], dict[str, object]]:
@@ -107,10 +107,10 @@ def _diagonal(span: Sequence[float], ref: str, scale: _Scale) -> list[dict[str, 
 
 
 def published_figure(comparison: pl.DataFrame, misprints: Sequence[str] = ()) -> Figure | None:
-    """Draw one panel per kind of metric; on the diagonal published and measured are equal.
+    """Draw a panel per kind of metric; on the diagonal, published and measured numbers are equal.
 
     `None` if no published median was measured. Numbers whose note contains one of the phrases `misprints` are
-    left out.
+    omitted.
     """
     rows = comparison.filter(
         pl.col("statistic").is_in(CENTRES), pl.col("measured").is_not_null(), ~misprinted(misprints)

@@ -1,4 +1,4 @@
-"""The tables of a study in its own layout, with the published number under each measured one."""
+"""The tables of a study in its own layout, with the published number below each measured number."""
 
 from __future__ import annotations
 
@@ -51,24 +51,23 @@ class _Published:
         return self._keys[self._keys.index("table") + 1 : self._keys.index("flow")]
 
     def word(self, statistic: str) -> str:
-        """Name the statistic that was computed."""
         return self._not_stated if statistic == NOT_STATED else statistic.replace("_", " ")
 
     def field(self, record: Record) -> CellView:
-        """Lay out a measured number beside the published one, if there is one."""
+        """Return a measured number with the published number, if any."""
         value, unit = record["value"], str(record["unit"])
         measured = value if isinstance(value, float) else None
-        known = self._values.get(tuple(record[key] for key in self._keys))
-        if known is None:
+        entry = self._values.get(tuple(record[key] for key in self._keys))
+        if entry is None:
             return CellView(number(measured, unit))
-        published, note = known
+        published, note = entry
         misprint = any(phrase in note for phrase in self._misprints)
         within = None if misprint else judge(str(record["metric"]), published, measured)[0]
         return CellView(number(measured, unit), number(published, unit), within, note, misprint)
 
 
 def table_groups(findings: Findings, assets: Assets) -> list[TableGroup]:
-    """Lay out a study's tables, and the cells outside them; levels new to the study stand side by side."""
+    """Return a study's tables, and other cells; with levels new to the study, a table of these levels."""
     extra = extra_columns(list(findings.factors), assets)
     if extra and findings.comparison is not None:
         return [levels_table(findings.comparison, extra)]
@@ -77,7 +76,7 @@ def table_groups(findings: Findings, assets: Assets) -> list[TableGroup]:
 
 
 def study_tables(summary: pl.DataFrame, assets: Assets) -> list[TableGroup]:
-    """Lay out every table of a study whose cells were run."""
+    """Return all tables of a study whose cells were run."""
     published, factorial = _Published(assets), assets.presentation.factorial
     by_table = summary.partition_by("table", as_dict=True, maintain_order=True)
     return [
@@ -110,7 +109,7 @@ def _view(
 
 
 def _by_metric(title: str, part: pl.DataFrame, published: _Published) -> TableView:
-    """A row per flow, direction and metric."""
+    """Return a table with a row per flow, direction and metric."""
     labels = [column for column in ("flow", "direction", "metric") if column in part.columns]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in part.iter_rows(named=True):
@@ -122,7 +121,7 @@ def _by_metric(title: str, part: pl.DataFrame, published: _Published) -> TableVi
 
 
 def _by_statistic(title: str, part: pl.DataFrame, labels: Sequence[str], published: _Published) -> TableView:
-    """A row per cell, with the statistics of each metric side by side."""
+    """Return a table with a row per cell, and the statistics of each metric as columns."""
     order = {metric: place for place, metric in enumerate(part["metric"].unique(maintain_order=True))}
     columns = list(dict.fromkeys(part.select("metric", "statistic", "unit").iter_rows()))
     columns.sort(key=lambda column: order[column[0]])
@@ -144,7 +143,7 @@ def _by_statistic(title: str, part: pl.DataFrame, labels: Sequence[str], publish
 def _by_level(
     title: str, part: pl.DataFrame, labels: Sequence[str], factor: str, published: _Published
 ) -> TableView:
-    """A row per cell, with the levels of one factor side by side."""
+    """Return a table with a row per cell, and the levels of a factor as columns."""
     labels = [label for label in labels if label != factor]
     levels: list[str] = []
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
@@ -166,7 +165,7 @@ def _filled(
 
 
 def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
-    """Lay out the median times or the metrics of runs, with a column per combination of levels in `extra`."""
+    """Return the median times or the metrics of runs, with a column per combination of levels in `extra`."""
     timed = pl.col("metric").is_in(["elapsed_s", "response_time_s"]) & pl.col("statistic").is_in(MIDDLES)
     of_runs = pl.col("metric").is_in([metric for metric, rule in RULES.items() if rule is RATIO])
     medians = comparison.filter(timed | of_runs)
@@ -188,19 +187,19 @@ def levels_table(comparison: pl.DataFrame, extra: Sequence[str]) -> TableGroup:
 
 
 def _without_published(findings: Findings, assets: Assets) -> list[TableGroup]:
-    """Lay out the medians of the cells that no table of the study has."""
+    """Return the medians of the cells that no table of the study contains."""
     factors = list(findings.factors)
     flows, pages = whole_flows(findings.tables.flows), findings.tables.pages
     if pages is not None:
         flows = outside_pages(flows, pages)
     kinds = {table: spec for spec in assets.presentation.tables for table in spec.ids}
-    tabled = [
+    tables_levels = [
         kinds[row["table"]].own_levels(table_levels(row, factors)).items()
         for row in assets.tables.iter_rows(named=True)
         if row["table"] in kinds
     ]
     cells = findings.campaign.plan.cells
-    other = [cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tabled)]
+    other = [cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tables_levels)]
     if not other:
         return []
     own = pl.LazyFrame({factor_column(factor): [levels[factor] for levels in other] for factor in factors})
@@ -225,10 +224,9 @@ def rules(comparison: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def agreement_tables(agreement: Sequence[Agreement]) -> list[tuple[str, list[tuple[str, list[Agreement]]]]]:
-    """Group by the kind of number: for times and rates a line per scope, tolerances side by side.
+    """Group by the kind of number: times and rates with a line per scope, counts with a line per metric.
 
-    Counts by metric. With several levels there is a table for each kind of number, with a line for each
-    level.
+    Tolerances are columns. With several levels, there is a table per kind of number, with a line per level.
     """
     levels = len({row.level for row in agreement}) > 1
     tables: dict[str, dict[str, list[Agreement]]] = {}

@@ -31,15 +31,15 @@ HEADLINE = [
     "data_drops_red",
     "data_drops_error",
 ]
-"""Metrics whose medians are shown for cells without a published table."""
+"""Metrics whose medians are listed for cells without a published table."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellView:
-    """One field: the measured number and, if there is one, the published number with its note.
+    """A field: the measured number and, if any, the published number with its note.
 
-    `within` says whether the published number is met; a misprint is not compared. `spread` tells how far the
-    measurements lie apart.
+    `within` is whether they agree; a misprint is not compared. `spread` describes the spread of the
+    measurements.
     """
 
     measured: str
@@ -51,7 +51,6 @@ class CellView:
 
     @property
     def css(self) -> str:
-        """Class of the field: whether the published number is met, or a misprint."""
         return "misprint" if self.misprint else {True: "met", False: "missed", None: ""}[self.within]
 
 
@@ -62,7 +61,7 @@ Row = tuple[Sequence[str], Sequence[CellView]]
 class TableView:
     """A table with `labels` leading text columns; `title` is its heading, empty for none.
 
-    `over` is a line above the heads of the other columns: words, and the number of columns below them.
+    `over` is a line above the heads of the other columns: texts, and the number of columns below each.
     """
 
     title: str
@@ -73,23 +72,23 @@ class TableView:
 
     @property
     def notes(self) -> list[str]:
-        """The notes about published numbers, each once."""
+        """The distinct notes on published numbers."""
         return list(dict.fromkeys(cell.note for _, cells in self.rows for cell in cells if cell.note))
 
     @property
     def compared(self) -> int:
-        """Number of fields that have a rule and a published number."""
+        """Number of fields with a tolerance and a published number."""
         return sum(cell.within is not None for _, cells in self.rows for cell in cells)
 
     @property
     def met(self) -> int:
-        """Number of these fields that meet it."""
+        """Number of these fields within the tolerance."""
         return sum(cell.within is True for _, cells in self.rows for cell in cells)
 
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """Tables that show the same things for different cells."""
+    """Tables with the same layout for different cells."""
 
     title: str
     tables: Sequence[TableView]
@@ -117,7 +116,7 @@ def number(value: float | None, unit: str) -> str:
 
 
 def metric_label(metric: str, unit: str) -> str:
-    """Return a metric's name in words, with its unit."""
+    """Return a metric's label with its unit."""
     return units.axis_title(
         metric, units.Scale("ACKs" if unit == "acks" else "" if "_per_" in metric else unit)
     )
@@ -130,9 +129,9 @@ def generic_table(
     headline: Sequence[str] = HEADLINE,
     who: str = "flow",
 ) -> TableGroup:
-    """Lay out the medians of the headline metrics: one row per cell and role, page load or hop.
+    """Return the medians of the headline metrics, with a row per cell and role, page load or hop.
 
-    Metrics that are 0 throughout are named, and have no column.
+    Metrics that are always 0 are listed in the title instead.
     """
     medians = summary.filter(pl.col("statistic") == "median", pl.col("metric").is_in(headline))
     scales = {
@@ -140,7 +139,7 @@ def generic_table(
         for (metric,), part in medians.partition_by("metric", as_dict=True).items()
     }
     zero = [metric for metric in scales if not medians.filter(pl.col("value") != 0, metric=metric).height]
-    shown = [metric for metric in headline if metric in scales and metric not in zero]
+    metrics = [metric for metric in headline if metric in scales and metric not in zero]
     rows: dict[tuple[str, ...], dict[str, CellView]] = {}
     for record in medians.iter_rows(named=True):
         labels = tuple(str(record[column]) for column in (*factors, "flow"))
@@ -148,21 +147,18 @@ def generic_table(
         rows.setdefault(labels, {})[record["metric"]] = CellView(
             text.replace("-", "−") if text != "-" else "–"
         )
-    head = [*factors, who, *(units.axis_title(metric, scales[metric]) for metric in shown)]
+    head = [*factors, who, *(units.axis_title(metric, scales[metric]) for metric in metrics)]
     fields = [
-        (labels, [cells.get(metric, CellView("–")) for metric in shown]) for labels, cells in rows.items()
+        (labels, [cells.get(metric, CellView("–")) for metric in metrics]) for labels, cells in rows.items()
     ]
-    name = f"Medians; zero throughout: {', '.join(map(units.label, zero))}" if zero else "Medians"
+    name = f"Medians; always zero: {', '.join(map(units.label, zero))}" if zero else "Medians"
     return TableGroup(title, [TableView(name, head, len(factors) + 1, fields)])
 
 
 def unfinished_table(
     flows: pl.LazyFrame, pages: pl.LazyFrame | None, factors: Sequence[str]
 ) -> TableView | None:
-    """List page loads and flows that did not complete, counted by cell, role and outcome.
-
-    It is `None` if all did.
-    """
+    """Count page loads and flows that did not complete by cell, role and outcome; `None` if all completed."""
     columns = [factor_column(factor) for factor in factors]
     rows = []
     frames = [] if pages is None else [pages.with_columns(role=pl.format("{} (page load)", "page"))]

@@ -1,4 +1,4 @@
-"""One replication, packet by packet: the panels of a trace, one above the other, drawn by plotly."""
+"""The packet trace of a replication: panels above each other, drawn by plotly."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _look(mark: Mark) -> dict[str, object]:
 
 
 def _bars(layer: Layer) -> dict[str, object]:
-    """Points in the middle of bars, with the bars as error bars, so that they grow with the zoom."""
+    """Return points in the middle of bars, with the bars as error bars, so that they scale with the zoom."""
     low, high = layer.y, layer.far or ()
     pairs = [(a, b) for a, b in zip(low, high, strict=True) if a is not None]
     bars: dict[str, object] = {
@@ -66,11 +66,11 @@ def _bars(layer: Layer) -> dict[str, object]:
 
 
 def _band(layer: Layer) -> dict[str, object]:
-    """Return the outline of an area between two lines of steps: along the upper one, back along the lower."""
+    """Return the outline of the area between two step lines: along the upper line, back along the lower."""
     steps = list(zip(layer.x, layer.x[1:], layer.y, layer.far or (), strict=False))
-    there = [(x, high) for start, stop, _, high in steps for x in (start, stop)]
+    forth = [(x, high) for start, stop, _, high in steps for x in (start, stop)]
     back = [(x, low) for start, stop, low, _ in reversed(steps) for x in (stop, start)]
-    outline = [*there, *back]
+    outline = [*forth, *back]
     return {
         "x": style.rounded([x for x, _ in outline], 3),
         "y": style.rounded([y for _, y in outline]),
@@ -122,7 +122,7 @@ def _trace(layer: Layer, axis: str, unit: str) -> Part:
 
 
 def _named_once(drawn: Sequence[Part]) -> None:
-    """Show each kind once in its panel's legend, where a click switches it in all panels."""
+    """Show each kind once in its panel's legend, where a click toggles it in all panels."""
     named: set[tuple[object, object]] = set()
     for trace in drawn:
         key = trace["legend"], trace["name"]
@@ -141,15 +141,12 @@ def _height_px(panel: Panel) -> int:
 
 
 def _entries(panel: Panel) -> int:
-    """Count the lines of a panel's legend; the first may have one for bad periods."""
+    """Return the largest number of lines in a panel's legend, including one for bad periods."""
     return len({layer.mark.name for layer in panel.layers}) + 1
 
 
 def picture_figure(picture: Picture) -> Figure:
-    """Draw panels above each other, over one axis of time, as plotly JSON.
-
-    Bad periods of the link are shaded.
-    """
+    """Return panels above each other, over a common time axis, as plotly JSON; bad periods are shaded."""
     drawn = [
         _trace(layer, _axis_name(row), p.unit) for row, p in enumerate(picture.panels) for layer in p.layers
     ]
@@ -177,12 +174,10 @@ def picture_figure(picture: Picture) -> Figure:
 
 
 def trace_figure(trace: Trace, facts: Facts) -> tuple[Figure, str]:
-    """Draw the overview of a run.
+    """Draw the overview of a run: page loads, sequence numbers, windows, round-trip times, queues, rates.
 
-    It has page loads, sequence numbers of flows, windows, round-trip times, queues, rates.
-
-    `facts` are those of its scenario. If there are more flows than colours, the text says which have one,
-    flows have one, and the reader may highlight each flow.
+    If there are more flows than colours, the text lists the coloured flows, and the reader can highlight any
+    flow.
     """
     tables = TraceTables.of(trace, facts)
     cast = Cast.of(tables, one_by_one=True)
@@ -195,7 +190,7 @@ def trace_figure(trace: Trace, facts: Facts) -> tuple[Figure, str]:
 
 
 def _shared(tables: TraceTables) -> tuple[str, ...]:
-    """Return the kinds of pictures about sharing the link, if several flows had data to send at a time."""
+    """Return the kinds of panels about sharing the link, if several flows had data to send at a time."""
     several = not tables.series.filter(pl.col("sending_flows") > 1).is_empty()
     return ("stack", "fairness") if several else ()
 
@@ -209,17 +204,17 @@ def _layout(picture: Picture, shapes: list[dict[str, object]]) -> dict[str, obje
     for row, (panel, height) in enumerate(zip(picture.panels, heights, strict=True)):
         domain = [max(0.0, round((top - height) / total, 4)), round(top / total, 4)]
         anchor = {"anchor": "x" if row == last else "free", "position": 0, "domain": domain}
-        shown: dict[str, object] = {"rangemode": "tozero"}
+        settings: dict[str, object] = {"rangemode": "tozero"}
         if panel.rows:
             count = len(panel.rows)
-            shown = {
+            settings = {
                 "tickvals": list(range(count)),
                 "ticktext": list(panel.rows),
                 "range": [count - 0.5, -0.5],
             }
         ref = style.axis_number(row)
-        axes[f"yaxis{ref}"] = style.axis(panel.label, **anchor, **shown)
-        # The legend stands beside the panel: above it, many entries would cover the previous panel.
+        axes[f"yaxis{ref}"] = style.axis(panel.label, **anchor, **settings)
+        # The legend is next to the panel: above it, many entries would cover the previous panel.
         axes[f"legend{ref}"] = {
             "x": 1.01,
             "y": domain[1],
@@ -232,5 +227,5 @@ def _layout(picture: Picture, shapes: list[dict[str, object]]) -> dict[str, obje
     limits = [round(picture.start, 2), round(picture.stop + span * 0.01, 2)]
     axes["xaxis"] = style.axis("time since the start of the run (s)", anchor=_axis_name(last), range=limits)
     margin = {"l": 76, "r": _LEGEND_PX, "t": 36, "b": 48}
-    settings = {"shapes": shapes, "margin": margin, "hovermode": "closest", "barmode": "overlay"}
-    return style.layout(total + margin["t"] + margin["b"], **settings, **axes)
+    page_settings = {"shapes": shapes, "margin": margin, "hovermode": "closest", "barmode": "overlay"}
+    return style.layout(total + margin["t"] + margin["b"], **page_settings, **axes)
