@@ -1,4 +1,1 @@
-"""Pictures of a run.
-
-`panels` holds the content, `marks` names and colours, and `static` draws it for papers.
-"""
+"""Pictures of a run: `panels` has the content, `marks` names and colours; `static` draws them for papers."""

@@ -1,7 +1,4 @@
-"""Chooses the flows of a picture, and their looks.
-
-Readers tell few colours apart, and a page holds few panels.
-"""
+"""Choose the flows of a picture, and their looks: colours and panels are limited."""
 
 from __future__ import annotations
 
@@ -17,28 +14,24 @@ from lasthop.present.pictures.shapes import Panel
 from lasthop.present.pictures.trace_tables import FlowOf, TraceTables
 
 MOST_COLOURS = len(FLOW_COLORS)
-"""This many flows have a colour; further flows are grey."""
+"""The number of flows with a colour; further flows are grey."""
 MOST_QUEUES = 6
-"""This many places of a network of several hops have a panel of their queue."""
+"""The number of places with a panel of their queue in a network of several hops."""
 MOST_PANELS = 4
-"""This many flows have a sequence panel, and this many page loads a waterfall.
-
-Flows chosen by name have more.
-"""
+"""The number of flows with a sequence panel, and of page loads with a waterfall, unless chosen by name."""
 
 _NAMED_AT_MOST = 12
-_TELLING = "those with most losses and timeouts, then the longest"
+_MOST_LOSSES = "those with most losses and timeouts, then the longest"
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
     """The flows of a picture, in the order of the scenario.
 
-    `looks` holds the look of each flow that has a colour, by the flow's number. The other flows look alike;
-    `one_by_one` says whether each of them has its own goodput, or all have one together. `apart` are the TCP
-    flows, `pages` the page loads, and `places` the places of the network, with panels of their own. `said`
-    tells the reader what is missing or grey, by the kind of panel; an empty kind stands for panels that show
-    flows together.
+    `looks` holds the look of each flow with a colour, by the flow's number. The other flows look alike;
+    `one_by_one` is whether their goodput is drawn separately or as a sum. `apart` are the TCP flows, `pages`
+    the page loads, and `places` the places of the network, with separate panels. `remarks` describes what is
+    missing or grey, by the kind of panel; the empty kind is for panels with several flows.
     """
 
     flows: list[FlowOf]
@@ -47,16 +40,16 @@ class Cast:
     apart: list[FlowOf]
     pages: list[str]
     places: list[int]
-    said: dict[str, str]
+    remarks: dict[str, str]
     one_by_one: bool
 
     @classmethod
     def of(cls, tables: TraceTables, named: Sequence[FlowOf] = (), *, one_by_one: bool = False) -> Cast:
         """Choose among all flows of a run, or among flows chosen by name.
 
-        If the run has at most `MOST_COLOURS` flows, each has the colour of its number. Otherwise the flows
-        that tell most have a colour: for every application in turn the flow with most drops, retransmissions
-        and timeouts, and among equals the longest.
+        If the run has at most `MOST_COLOURS` flows, each has the colour of its number. Otherwise the colours
+        go to the flow of each application with most drops, retransmissions and timeouts (of equals, the
+        longest), then to the second flow of each, and so on.
         """
         flows = list(named or tables.flows)
         ranked = _ranked(tables, flows)
@@ -73,40 +66,39 @@ class Cast:
         pages = list(dict.fromkeys(flow.application for flow in ranked if flow.number in loading))
         places = list(dict.fromkeys(place for flow in flows for place in flow.route))
         busiest = set(_busiest(tables, places)[:MOST_QUEUES])
-        said = {
-            "queue": _said(
+        remarks = {
+            "queue": _remark(
                 len(busiest), len(places), "queues have a panel", "those with most drops, then the longest"
             ),
-            "": _said(len(coloured), len(flows), "flows have a colour"),
-            "sequence": _said(len(apart), len(transfers), "TCP flows have a panel of sequence numbers"),
-            "waterfall": _said(most, len(pages), "page loads have a waterfall"),
+            "": _remark(len(coloured), len(flows), "flows have a colour"),
+            "sequence": _remark(len(apart), len(transfers), "TCP flows have a panel of sequence numbers"),
+            "waterfall": _remark(most, len(pages), "page loads have a waterfall"),
         }
         others = Look(f"{len(flows) - len(coloured)} other flows", OTHERS_COLOR)
-        shown = [place for place in places if place in busiest]
-        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), shown, said, one_by_one)
+        chosen = [place for place in places if place in busiest]
+        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), chosen, remarks, one_by_one)
 
     def painted(self, flows: Sequence[FlowOf]) -> list[tuple[FlowOf, Look]]:
-        """Return flows with their looks, grey flows first: what is drawn later lies above."""
+        """Return flows with their looks, grey flows first, because later flows are drawn on top."""
         grey = [(flow, self.others) for flow in flows if flow.number not in self.looks]
         return [*grey, *((flow, self.looks[flow.number]) for flow in flows if flow.number in self.looks)]
 
     def notes(self, panels: Sequence[Panel]) -> list[str]:
-        """Say what panels leave out or show in grey."""
+        """Return remarks on what panels omit or show in grey."""
         kinds = dict.fromkeys(
-            panel.kind if panel.kind in self.said else ""
+            panel.kind if panel.kind in self.remarks else ""
             for panel in panels
-            if panel.of_flows or panel.kind in self.said
+            if panel.of_flows or panel.kind in self.remarks
         )
-        return [self.said[kind] for kind in kinds if self.said[kind]]
+        return [self.remarks[kind] for kind in kinds if self.remarks[kind]]
 
 
-def check_flows(names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise `InputError` if the run has no flow of a name in `--flow`."""
+def check_flows(names: Sequence[str], flows: Sequence[str]) -> None:
     for name in names:
-        if name not in known:
-            some = ", ".join(known[:_NAMED_AT_MOST]) + (", ..." if len(known) > _NAMED_AT_MOST else "")
+        if name not in flows:
+            some = ", ".join(flows[:_NAMED_AT_MOST]) + (", ..." if len(flows) > _NAMED_AT_MOST else "")
             raise InputError(
-                f"--flow {name}: there is no such flow; did you mean '{nearest(name, known)}'? Flows: {some}."
+                f"--flow {name}: no flow has this name; did you mean '{nearest(name, flows)}'? Flows: {some}."
             )
 
 
@@ -118,22 +110,22 @@ def _look(flow: FlowOf, place: int) -> Look:
     return Look(flow.name, FLOW_COLORS[place], FLOW_SYMBOLS[place % len(FLOW_SYMBOLS)])
 
 
-def _said(shown: int, total: int, what: str, telling: str = _TELLING) -> str:
-    return f"{shown} of {total} {what}: {telling}." if shown < total else ""
+def _remark(count: int, total: int, what: str, chosen: str = _MOST_LOSSES) -> str:
+    return f"{count} of {total} {what}: {chosen}." if count < total else ""
 
 
 def _busiest(tables: TraceTables, places: Sequence[int]) -> list[int]:
-    """Return places by how much happened in their queues."""
-    seen = tables.packets.group_by("place").agg(
+    """Return places sorted by the drops in their queues, then by their length."""
+    activity = tables.packets.group_by("place").agg(
         pl.col("event").str.starts_with("dropped").sum().alias("drops"),
         pl.col("queue_packets").cast(pl.Int64).max().fill_null(0).alias("longest"),
     )
-    found = {place: (-drops, -longest) for place, drops, longest in seen.iter_rows()}
-    return sorted(places, key=lambda place: found.get(place, (0, 0)))
+    rank = {place: (-drops, -longest) for place, drops, longest in activity.iter_rows()}
+    return sorted(places, key=lambda place: rank.get(place, (0, 0)))
 
 
 def _ranked(tables: TraceTables, flows: Sequence[FlowOf]) -> list[FlowOf]:
-    """Return the flows by how much they tell: the first of each application, then the second, and so on."""
+    """Return the flows in the order of their claim to a colour (see `Cast.of`)."""
     in_trouble = pl.col("event").str.contains("^(dropped|retransmitted|timeout)")
     troubles = pl.concat(
         [table.filter(in_trouble).select("flow") for table in (tables.packets, tables.transport)]

@@ -1,7 +1,4 @@
-"""Pictures of many runs for papers, by matplotlib.
-
-Boxes, bars, distributions, means against factors, bands.
-"""
+"""Pictures of many runs for papers, by matplotlib: boxes, bars, distributions, means, bands."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ if TYPE_CHECKING:
 
 _PANEL_HEIGHT_IN = 1.75
 _LONGEST_TITLE_IN = 1.6
-"""Longest title of a vertical axis; longer titles are broken."""
+"""Longest title of a vertical axis; longer titles are wrapped."""
 _CHARACTER_IN = 0.062
 _WIDEST_BOX = 0.25
 _WIDEST_BAR = 0.5
@@ -59,9 +56,9 @@ _GROUP_GAP = 0.7
 _GROUP_IN = 0.16
 """Height of a row of group names."""
 _MOST_BELOW = 4
-"""Most panels below each other in one column."""
+"""The largest number of panels below each other in a column."""
 _FROM_ZERO = 0.5
-"""The axis begins at zero if the smallest value is below this share of the largest."""
+"""The axis starts at zero if the smallest value is below this share of the largest."""
 
 
 def draw_chart(chart: Chart, path: Path, file_format: str, width: str) -> None:
@@ -70,7 +67,7 @@ def draw_chart(chart: Chart, path: Path, file_format: str, width: str) -> None:
 
 
 def chart_figure(chart: Chart, width: str) -> Figure:
-    """Return the matplotlib figure of a chart: a grid of panels with one legend."""
+    """Return the matplotlib figure of a chart: a grid of panels with a common legend."""
     if chart.kind == HEATMAP:
         return heatmap_figure(chart, width)
     width_in = WIDTHS_IN[width]
@@ -87,15 +84,15 @@ def chart_figure(chart: Chart, width: str) -> Figure:
         axes.set_ylabel(_y_title(chart) if place % across == 0 else "")
     twins = [axes.twinx() for axes in grid] if chart.second else []
     _draw_second(twins, chart, across)
-    _lay_out_values(grid[::across], chart)
-    groups_in = _lay_out_levels(grid, chart, (width_in - 0.6) / across)
+    _set_value_axes(grid[::across], chart)
+    groups_in = _set_level_axes(grid, chart, (width_in - 0.6) / across)
     legend_rows = name_levels(figure, chart.hue, _legend(chart)) if chart.hue else 0
     finish_grid(figure, down * _PANEL_HEIGHT_IN + 0.75 + groups_in, legend_rows, notes)
     return figure
 
 
 def _across(panels: int, width: str) -> int:
-    """Return how many panels stand side by side."""
+    """Return the number of panels side by side."""
     if width == COLUMN:
         return 1 if panels <= _MOST_BELOW else 2
     if panels <= 3:
@@ -150,10 +147,10 @@ def _draw_panel(axes: Axes, chart: Chart, panel: ResultPanel, width_in: float) -
         axes.set_title("\n".join(wrapped([panel.title], 0.85 * width_in)), fontsize=8)
 
 
-def _lay_out_values(grid: Sequence[Axes], chart: Chart) -> None:
-    """Let the vertical axes begin at zero unless the values are far above it."""
+def _set_value_axes(grid: Sequence[Axes], chart: Chart) -> None:
+    """Start the vertical axes at zero unless the values are far above it."""
     values = [value for panel in chart.panels for group in panel.groups for value in group.values]
-    for axes in grid:  # a row shares its axis: setting the first of them sets all
+    for axes in grid:  # the first of each row, which shares its axis
         if chart.kind == CDF:
             axes.set_ylim(0, 1.02)
         elif chart.over is not None and chart.over.logarithmic and levels.is_logarithmic(values):
@@ -162,7 +159,7 @@ def _lay_out_values(grid: Sequence[Axes], chart: Chart) -> None:
             axes.set_ylim(0, 1.04 * axes.get_ylim()[1])
         elif 0 <= min(values) <= _FROM_ZERO * max(values):
             top = axes.get_ylim()[1]
-            axes.set_ylim(-0.02 * top, 1.04 * top)  # values of zero show above the edge
+            axes.set_ylim(-0.02 * top, 1.04 * top)  # values of zero are visible above the edge
 
 
 def _numbers(chart: Chart) -> list[float] | None:
@@ -171,7 +168,7 @@ def _numbers(chart: Chart) -> list[float] | None:
 
 
 def _places(chart: Chart) -> dict[str, float]:
-    """Return where the levels stand: at their numbers, or side by side, with a gap between groups."""
+    """Return the positions of the levels: their numbers, or side by side with a gap between groups."""
     if (numbers := _numbers(chart)) is not None:
         return dict(zip(chart.x_levels, numbers, strict=True))
     places: dict[str, float] = {}
@@ -185,7 +182,7 @@ def _places(chart: Chart) -> dict[str, float]:
 
 
 def _groups(chart: Chart) -> list[list[tuple[str, list[str]]]]:
-    """Return the groups of levels with their names: the levels of the factor next to the innermost."""
+    """Return the groups of levels with their names, for each factor but the innermost, from inside out."""
     paths = [chart.split(level) for level in chart.x_levels]
     rows = []
     for depth in range(len(paths[0]) - 1, 0, -1):
@@ -277,10 +274,7 @@ def _draw_lines(axes: Axes, chart: Chart, panel: ResultPanel, *, hollow: bool = 
 
 
 def _draw_second(twins: Sequence[Axes], chart: Chart, across: int) -> None:
-    """Draw the second metric against axes on the right, which all panels share.
-
-    It has hollow symbols and dashed lines.
-    """
+    """Draw the second metric, with hollow symbols and dashed lines, on a right axis common to all panels."""
     if chart.second is None:
         return
     second = replace(chart, y=chart.second.y, scale=chart.second.scale, panels=chart.second.panels)
@@ -291,7 +285,7 @@ def _draw_second(twins: Sequence[Axes], chart: Chart, across: int) -> None:
             _draw_medians(axes, second, panel)
         axes.spines["right"].set_visible(True)
         axes.sharey(twins[0])
-    _lay_out_values(twins[:1], second)
+    _set_value_axes(twins[:1], second)
     for place, axes in enumerate(twins):
         outermost = place % across == across - 1 or axes is twins[-1]
         axes.tick_params(labelright=outermost)
@@ -299,7 +293,7 @@ def _draw_second(twins: Sequence[Axes], chart: Chart, across: int) -> None:
 
 
 def _second_look(chart: Chart, hue: str) -> dict[str, Any]:
-    """Return the look of the second metric: its level's colour, or its own colour if there is one level."""
+    """Return the look of the second metric: the level's colour, or a separate colour without levels."""
     color = _look(chart, hue)["color"] if chart.hue else FLOW_COLORS[1]
     return {"color": color, "linestyle": "--", "markerfacecolor": "white"}
 
@@ -343,10 +337,10 @@ def _make_logarithmic(set_scale: Callable[[str], object], axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> float:
-    """Put the levels under the axes: at their numbers, or side by side; slanted if there is no room.
+def _set_level_axes(grid: Sequence[Axes], chart: Chart, width_in: float) -> float:
+    """Label the horizontal axes with the levels, slanted if there is little space.
 
-    Return the height below in inches that the names of groups take.
+    Return the height in inches that labels and names of groups need.
     """
     if chart.kind in (CDF, BAND):
         return 0.0
@@ -376,7 +370,7 @@ def _lay_out_levels(grid: Sequence[Axes], chart: Chart, width_in: float) -> floa
 
 
 def _name_groups(axes: Axes, chart: Chart, below_in: float) -> None:
-    """Write the names of groups under their levels, `below_in` inches below the axis, each below a line."""
+    """Write the names of groups under a line below their levels, `below_in` inches below the axis."""
     from matplotlib.transforms import ScaledTranslation
 
     def at(inches: float) -> ScaledTranslation:

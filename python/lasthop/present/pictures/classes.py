@@ -1,4 +1,4 @@
-"""The classes of a router (HTB) as a tree: which lends to which, at what rates, and what its queue holds."""
+"""The classes of a router (HTB) as a tree: who lends to whom, rates, filters and queues."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ CLASSES = "classes"
 _ROOT = "root"
 _PAD = 0.06
 _BETWEEN = 0.1
-"""Distance from one box to the next below."""
+"""Vertical distance between boxes."""
 _EDGE = 0.35
-"""Distance from a box to the boxes on its right."""
+"""Horizontal distance between boxes."""
 _WIDEST = 2.4
 _HOLDS, _LENDS = "#ffffff", "#eceff1"
-"""Fill of a class that holds packets, and of one that only lends."""
+"""Fills of classes with a queue, and of classes that only lend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A class, or the root: its name, the remarks on it, and the nodes that borrow from it."""
+    """A class, or the root: its name, remarks, and the nodes that borrow from it."""
 
     name: str
-    said: Sequence[str]
+    remarks: Sequence[str]
     children: Sequence[Node] = ()
 
 
 def picture_classes(run: ChosenRun) -> ScenarioPicture:
-    """Return the trees of a run's cell; raise `InputError` if its routers have no classes."""
+    """Return the trees of a run's cell. Raises `InputError` if its routers have no classes."""
     scenario = resolved(run.cell)
     hops: dict[str, Hop] = {"": {"down": scenario.get("down"), "up": scenario.get("up")}}
     hops |= {f"{name} ": hop for name, hop in (scenario.get("hop") or {}).items()}
@@ -49,7 +49,7 @@ def picture_classes(run: ChosenRun) -> ScenarioPicture:
     where = run.cell.key or run.plan.study.name
     if not sides:
         raise InputError(
-            f"--kind {CLASSES}: no router of {where} has classes ([[down.htb.class]]); choose another cell "
+            f"--kind {CLASSES}: no router of {where} has classes ([[down.htb.class]]); select another cell "
             "with --only."
         )
     panels = [tree_panel(_tree(side), way if len(sides) > 1 else "") for way, side in sides.items()]
@@ -57,7 +57,7 @@ def picture_classes(run: ChosenRun) -> ScenarioPicture:
 
 
 def tree_panel(root: Node, subject: str) -> Panel:
-    """Return the drawing of a tree: its root at the left, and a row for each class that holds packets."""
+    """Return the drawing of a tree, with its root on the left, and a row for each leaf."""
     return SheetPanel(CLASSES, "classes", "", [], subject, lay_out=partial(_lay_out, root))
 
 
@@ -73,9 +73,9 @@ def _depth(node: Node) -> int:
 
 
 def _draw(sheet: Sheet, node: Node, corner: tuple[float, float], width: float) -> tuple[float, float]:
-    """Draw a node with everything to its right, below a corner; return its middle and the lower end."""
+    """Draw a node and its descendants below a corner; return the node's middle and the lower end."""
     left, top = corner
-    lines = [node.name, *(line for said in node.said for line in wrapped([said], width - 2 * _PAD))]
+    lines = [node.name, *(line for remark in node.remarks for line in wrapped([remark], width - 2 * _PAD))]
     height = len(lines) * LINE + 2 * _PAD
     middles = []
     end = top
@@ -101,51 +101,49 @@ def _tree(side: Side) -> Node:
     htb = side["htb"]
     assert htb is not None
     rate = htb.get("rate")
-    said = [f"rate {rate}" if rate else "lends nothing"]
+    remarks = [f"rate {rate}" if rate else "no rate to lend"]
     if str(htb.get("overhead", "0 B")) != "0 B":
-        said.append(f"packets count {htb['overhead']} more")
+        remarks.append(f"overhead of {htb['overhead']} per packet")
     link = side.get("link", {}).get("rate")
-    said += [f"before a link of {link}"] if isinstance(link, str) else []
-    return Node(_ROOT, said, _below(None, htb["class"], side.get("queue", {})))
+    remarks += [f"before a link of {link}"] if isinstance(link, str) else []
+    return Node(_ROOT, remarks, _below(None, htb["class"], side.get("queue", {})))
 
 
 def _below(parent: str | None, classes: Sequence[HtbClass], queue: Queue) -> list[Node]:
-    """Return the nodes below a class, or below the root.
-
-    Classes without a queue of their own have `queue`.
-    """
+    """Return the nodes below a class, or below the root; `queue` is the default queue."""
     nodes = []
-    for one in classes:
-        if one.get("parent") != parent:
+    for htb_class in classes:
+        if htb_class.get("parent") != parent:
             continue
-        children = _below(one["name"], classes, queue)
-        said = [_rates(one)]
+        children = _below(htb_class["name"], classes, queue)
+        remarks = [_rates(htb_class)]
         if not children:  # only leaves hold packets
-            said = [f"{said[0]}, {_turns(one)}", f"takes {_matched(one)}", _queued(one.get("queue") or queue)]
-        nodes.append(Node(one["name"], said, children))
+            own_queue = _queue_text(htb_class.get("queue") or queue)
+            remarks = [f"{remarks[0]}, {_priority(htb_class)}", f"takes {_rules(htb_class)}", own_queue]
+        nodes.append(Node(htb_class["name"], remarks, children))
     return nodes
 
 
-def _rates(one: HtbClass) -> str:
-    return f"rate {one['rate']}" + (f", ceiling {one['ceil']}" if one.get("ceil") else "")
+def _rates(htb_class: HtbClass) -> str:
+    return f"rate {htb_class['rate']}" + (f", ceiling {htb_class['ceil']}" if htb_class.get("ceil") else "")
 
 
-def _turns(one: HtbClass) -> str:
-    return f"priority {one['priority']}" + (f", quantum {one['quantum']}" if one.get("quantum") else "")
+def _priority(htb_class: HtbClass) -> str:
+    quantum = f", quantum {htb_class['quantum']}" if htb_class.get("quantum") else ""
+    return f"priority {htb_class['priority']}{quantum}"
 
 
-def _matched(one: HtbClass) -> str:
-    """Say which packets belong to a class."""
+def _rules(htb_class: HtbClass) -> str:
+    """Describe the packets that belong to a class."""
     words = {"dscp": "{}", "port": "port {}", "protocol": "{}"}
     rules = [
         " and ".join(words[key].format(value) for key, value in rule.items() if value is not None)
-        for rule in one.get("match", ())
+        for rule in htb_class.get("match", ())
     ]
-    return " or ".join([*rules, *(["all others"] if one.get("default") else [])])
+    return " or ".join([*rules, *(["all others"] if htb_class.get("default") else [])])
 
 
-def _queued(queue: Queue) -> str:
-    """Name the discipline of a queue, and its limit."""
+def _queue_text(queue: Queue) -> str:
     red = queue.get("red")
     if red:
         return f"RED from {red['min']} to {red['max']}, at most {queue['limit']}"

@@ -1,4 +1,4 @@
-"""Pictures of one run as files: one file, or a folder with a file per panel."""
+"""Pictures of runs as files: a single file, or a folder with a file per panel."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ _OF_SCENARIO: Mapping[str, tuple[str, Callable[[ChosenRun], Shown]]] = {
     CLASSES: ("the router", picture_classes),
     NETWORK: ("the network", picture_network),
 }
-"""Kinds of pictures that the scenario alone contains, and what each shows. Each is drawn alone."""
+"""Kinds of pictures that need the scenario only, and their subjects. Each is drawn alone."""
 _OWN: dict[str, Callable[[Picture, str], Figure]] = {
     LADDER: ladder_figure,
     CLASSES: sheet_figure,
     NETWORK: sheet_figure,
 }
-"""Kinds of pictures with a layout of their own, and the functions that draw them."""
+"""Kinds of pictures with a special layout, and the functions that draw them."""
 _NEEDS = {
-    "waterfall": ("page loads", "is none"),
-    "fairness": ("flows that share the link at a time", "is alone"),
+    "waterfall": ("page loads", "belongs to none"),
+    "fairness": ("flows that share the link at the same time", "does not share it"),
     "delay": ("packets that arrived", "has none"),
-    "sizes": ("what is sent in a part of the run", "sends nothing then"),
+    "sizes": ("packets sent in a part of the run", "sends none"),
 }
-"""For kinds of pictures not about TCP: what they show, and how to say that a flow has none of it."""
+"""For kinds of pictures not about TCP: the subject, and the reason why a flow has no such picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class PictureRequest:
     """The picture to draw; by default all kinds and all flows of the whole run. Times are in seconds.
 
-    Without `out`, it becomes a file in the working folder, named after the scenario.
+    Without `out`, the picture is a file in the working folder with the name of the scenario.
     """
 
     out: Path | None = None
@@ -70,7 +70,7 @@ class PictureRequest:
     file_format: str | None = None
     width: str = PAGE
     caption: Path | None = None
-    """A new file for the captions, which are then left out of the pictures."""
+    """A new file for the captions, which are then omitted from the pictures."""
 
 
 def _kinds(text: str | None) -> list[str]:
@@ -80,28 +80,28 @@ def _kinds(text: str | None) -> list[str]:
     for kind in kinds:
         if kind in RESULT_KINDS:
             raise InputError(
-                f"--kind {text}: '{kind}' shows results: give their folder instead of a scenario."
+                f"--kind {text}: '{kind}' is a picture of results; give their folder instead of a scenario."
             )
-        if kind not in (known := (*KINDS, *_OF_SCENARIO)):
+        if kind not in (known_kinds := (*KINDS, *_OF_SCENARIO)):
             raise InputError(
-                f"--kind {text}: there is no kind '{kind}'; did you mean '{nearest(kind, known)}'? "
-                f"Kinds: {', '.join(known)}."
+                f"--kind {text}: unknown kind '{kind}'; did you mean '{nearest(kind, known_kinds)}'? "
+                f"Kinds: {', '.join(known_kinds)}."
             )
     if len(kinds) > 1 and (alone := [kind for kind in kinds if kind in (*OF_EVERY_PACKET, *_OF_SCENARIO)]):
-        raise InputError(f"--kind {text}: '{alone[0]}' shares no axis with others: draw it alone.")
+        raise InputError(f"--kind {text}: '{alone[0]}' cannot be combined with other kinds; draw it alone.")
     return list(dict.fromkeys(kinds))
 
 
 def file_suffix(out: Path) -> str:
-    """Return the ending of `out` if it is a file; an empty text for a folder."""
+    """Return the extension of `out` if it is a file; an empty text for a folder."""
     suffix = out.suffix.lower().removeprefix(".")
     return suffix if suffix.isalpha() else ""
 
 
 def choose_out(out: Path | None, file_format: str | None, name: str, option: str = "--out") -> Path:
-    """Return the new file or folder: `out`, or else `name` with an ending, and a number if it is taken.
+    """Return the new file or folder: `out`, or else `name` with an extension, and a number if it exists.
 
-    Raises InputError, about `option`, if `out` exists, or is no picture, or a file of another format.
+    Raises InputError, about `option`, if `out` exists, is not a picture, or a file of another format.
     """
     if out is None:
         ending = file_format or FORMATS[0]
@@ -111,40 +111,40 @@ def choose_out(out: Path | None, file_format: str | None, name: str, option: str
     if suffix and suffix not in FORMATS:
         raise InputError(
             f"{option} {out}: pictures are {', '.join(FORMATS)}, not '{suffix}'; did you mean "
-            f"'{out.with_suffix('.' + nearest(suffix, FORMATS))}'? The name of a folder has no such ending."
+            f"'{out.with_suffix('.' + nearest(suffix, FORMATS))}'? The name of a folder has no extension."
         )
     if suffix and file_format not in (None, suffix):
         raise InputError(
-            f"--format {file_format}: --out {out} is a file, and its ending says its format; name a folder, "
-            "or leave --format out."
+            f"--format {file_format}: the extension of --out {out} already determines the format; give a "
+            "folder, or omit --format."
         )
     if out.exists():
-        raise InputError(f"{out} exists, and nothing is overwritten: choose another name for {option}.")
+        raise InputError(f"{out} already exists and is not overwritten; choose another name for {option}.")
     return out
 
 
 def _named(names: Sequence[str], flows: Sequence[FlowOf]) -> list[FlowOf]:
-    """Return the flows with these names; the name of a page load stands for all its connections."""
-    known = list(dict.fromkeys(name for flow in flows for name in (flow.name, flow.application)))
-    check_flows(names, known)
+    """Return the flows with these names; the name of a page load selects all its connections."""
+    names_of_flows = list(dict.fromkeys(name for flow in flows for name in (flow.name, flow.application)))
+    check_flows(names, names_of_flows)
     return [flow for flow in flows if flow.name in names or flow.application in names]
 
 
 def _panels(request: PictureRequest, tables: TraceTables, cast: Cast) -> list[Panel]:
     kinds = _kinds(request.kinds)
-    found = panels(tables, kinds, cast)
-    missing = [kind for kind in kinds if kind not in {panel.kind for panel in found}]
+    drawn = panels(tables, kinds, cast)
+    missing = [kind for kind in kinds if kind not in {panel.kind for panel in drawn}]
     if request.kinds is not None and missing:
         shows, lack = _NEEDS.get(missing[0], ("TCP", "is UDP"))
         raise InputError(
-            f"--kind {request.kinds}: '{missing[0]}' shows {shows}, and "
+            f"--kind {request.kinds}: '{missing[0]}' shows {shows}, but "
             f"{', '.join(flow.name for flow in cast.flows)} {lack}; draw goodput or queue."
         )
-    return found
+    return drawn
 
 
 def _span(request: PictureRequest, tables: TraceTables, named: Sequence[FlowOf]) -> tuple[float, float]:
-    """Return the times to draw: the given ones, or else the times of the chosen flows, or of the run."""
+    """Return the times to draw: those of the request, of the chosen flows, or of the run."""
     end = tables.end_s()
     first, last = tables.span_s(named) if named else (0.0, end)
     start = first if request.start is None else request.start
@@ -158,16 +158,13 @@ def _name(panel: Panel) -> str:
 
 
 def write_chart(folder: Path, request: ResultRequest, drawn: PictureRequest) -> tuple[list[Path], list[str]]:
-    """Draw the results in a folder as one new file; return it, and how to read it.
-
-    A failure leaves nothing behind.
-    """
+    """Draw the results in a folder as a new file; return the file and its notes. A failure leaves no file."""
     chart = read_chart(folder, request)
     path = choose_out(drawn.out, drawn.file_format, chart.file_name)
     suffix = picture_file(path, "--out")
     check_caption(drawn.caption, path)
-    shown = chart if drawn.caption is None else replace(chart, notes=[])
-    write_picture(path, lambda temporary: draw_chart(shown, temporary, suffix, drawn.width))
+    drawable = chart if drawn.caption is None else replace(chart, notes=[])
+    write_picture(path, lambda temporary: draw_chart(drawable, temporary, suffix, drawn.width))
     return [path, *write_captions(drawn.caption, {path: chart.caption})], chart.notes
 
 
@@ -175,15 +172,12 @@ def check_caption(path: Path | None, picture: Path) -> None:
     """Raise `InputError` if the caption's file exists, or is the picture."""
     if path is not None and (path.exists() or path == picture):
         raise InputError(
-            f"{path} exists, or is the picture, and nothing is overwritten: choose another --caption."
+            f"{path} already exists, or is the picture, and is not overwritten; choose another --caption."
         )
 
 
 def write_captions(path: Path | None, captions: Mapping[Path, str]) -> list[Path]:
-    """Write the captions of pictures into one new text file, with their names if there are several.
-
-    Return it.
-    """
+    """Write the captions of pictures, with file names if there are several, to a new text file; return it."""
     if path is None:
         return []
     several = len(captions) > 1
@@ -193,21 +187,18 @@ def write_captions(path: Path | None, captions: Mapping[Path, str]) -> list[Path
 
 
 def picture_file(path: Path, option: str = "--plot") -> str:
-    """Return the format of the new file that an option names.
-
-    Raise InputError if it exists or is no picture.
-    """
+    """Return the format of the new file in an option. Raises InputError if it exists or is no picture."""
     choose_out(path, None, "", option)
     suffix = file_suffix(path)
     if not suffix:
         raise InputError(
-            f"{option} {path}: this becomes one file; let its name end in .{', .'.join(FORMATS)}."
+            f"{option} {path}: give the name of a file that ends in .{', .'.join(FORMATS)}."
         )
     return suffix
 
 
 def write_picture(path: Path, make: Callable[[Path], object]) -> None:
-    """Write one new picture, or its caption. A failure leaves nothing behind."""
+    """Write a new picture, or its caption. A failure leaves no file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(path, make)
@@ -216,14 +207,14 @@ def write_picture(path: Path, make: Callable[[Path], object]) -> None:
 
 
 def write_forest(compared: Compare, path: Path) -> None:
-    """Draw comparisons as one new file."""
+    """Draw comparisons as a new file."""
     suffix = picture_file(path)
     write_picture(path, lambda temporary: draw_forest(compared, temporary, suffix))
 
 
 @dataclass(frozen=True, slots=True)
 class RunPicture:
-    """The panels of a run between two times, and the remarks on what they do not show."""
+    """The panels of a run between two times."""
 
     run: ChosenRun
     tables: TraceTables
@@ -232,20 +223,18 @@ class RunPicture:
     cast: Cast
 
     def of(self, panels: Sequence[Panel]) -> Picture:
-        """Return a picture of some of the panels."""
         return self.tables.picture(panels, *self.span, self.cast.notes(panels), self.cast.flows)
 
-    def told(self) -> list[str]:
-        """Return the remarks on flows that are missing or grey, and on parts that are not drawn."""
-        told = [f"{note} Choose others with --flow." for note in self.cast.notes(self.panels)]
+    def remarks(self) -> list[str]:
+        """Return remarks on flows that are missing or grey, and on parts that are not drawn."""
+        remarks = [f"{note} Choose others with --flow." for note in self.cast.notes(self.panels)]
         if self.tables.left_out and not all(panel.is_whole for panel in self.panels):
-            told.append(
-                f"{self.tables.left_out} Draw a part of the run with --from and --to to see more of it."
+            remarks.append(
+                f"{self.tables.left_out} To see them, draw a part of the run with --from and --to."
             )
-        return told
+        return remarks
 
     def caption(self, panels: Sequence[Panel]) -> str:
-        """Return the caption of a picture of some of the panels."""
         return caption(panels, f"{self.run.title}, {made_by(self.run.plan)}", self.of(panels).notes)
 
 
@@ -253,17 +242,17 @@ Shown: TypeAlias = RunPicture | OverPicture | ScenarioPicture
 
 
 def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
-    """Run it, unless the scenario alone contains everything that is drawn, and return its picture."""
-    kinds = _kinds(request.kinds)  # report a wrong word before the run, which may be long
+    """Return the picture of a run. It is run only if the picture needs more than the scenario."""
+    kinds = _kinds(request.kinds)  # reports errors before the run, which may be long
     if kinds[0] in _OF_SCENARIO:
         shows, picture = _OF_SCENARIO[kinds[0]]
-        asked = {
+        options = {
             "--flow": request.flows,
             "--from": request.start is not None,
             "--to": request.stop is not None,
         }
-        if unfit := [option for option, given in asked.items() if given]:
-            raise InputError(f"{unfit[0]}: --kind {kinds[0]} shows {shows}, not a run; leave {unfit[0]} out.")
+        if unfit := [option for option, is_given in options.items() if is_given]:
+            raise InputError(f"{unfit[0]}: --kind {kinds[0]} shows {shows}, not a run; omit {unfit[0]}.")
         return picture(run)
     every_packet = kinds[0] in OF_EVERY_PACKET
     trace = run.trace() if every_packet else run.overview(request.start, request.stop)
@@ -278,10 +267,9 @@ def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
 def write_pictures(
     make: Callable[[], Shown], request: PictureRequest, name: str
 ) -> tuple[list[Path], list[str]]:
-    """Make panels and draw them: one file with all, `name` by default, or a new folder with a file for each.
+    """Make panels and draw them into a file, by default `name`, or into a new folder with a file for each.
 
-    Return the files, and the remarks on flows that are missing or grey. A failure leaves nothing behind, and
-    nothing is overwritten.
+    Return the files and the picture's remarks. A failure leaves no file, and nothing is overwritten.
     """
     out = choose_out(request.out, request.file_format, name)
     check_caption(request.caption, out)
@@ -289,7 +277,7 @@ def write_pictures(
     suffix = file_suffix(out)
     if suffix:
         write_picture(out, lambda path: _draw(picture, picture.panels, path, suffix, request))
-        return [out, *write_captions(request.caption, {out: picture.caption(picture.panels)})], picture.told()
+        return [out, *write_captions(request.caption, {out: picture.caption(picture.panels)})], picture.remarks()
     file_format = request.file_format or FORMATS[0]
     captions = {out / f"{_name(panel)}.{file_format}": picture.caption([panel]) for panel in picture.panels}
     try:
@@ -304,7 +292,7 @@ def write_pictures(
         if isinstance(error, OSError):
             raise InputError(f"Cannot write the pictures to {out}: {error}.") from error
         raise
-    return [*captions, *write_captions(request.caption, captions)], picture.told()
+    return [*captions, *write_captions(request.caption, captions)], picture.remarks()
 
 
 def run_figure(picture: Picture, width: str) -> Figure:

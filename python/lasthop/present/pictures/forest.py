@@ -1,4 +1,4 @@
-"""Forest plots for papers, by matplotlib: paired differences from a reference level with their intervals."""
+"""Forest plots for papers, by matplotlib: paired differences from a reference level with intervals."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_SHOWN = 240
-"""Most comparisons that one picture has room for."""
+"""The largest number of comparisons in a picture."""
 _ONE_PANEL = 30
 """With more comparisons, each level of the first other factor has a panel."""
 _ROW_IN = 0.13
 _GAP_ROWS = 0.6
 """Gap between two cases."""
 _AXIS_IN = 1.4
-"""Room for a title under one of two panels side by side."""
+"""Width of the axis title if two panels are side by side."""
 _PANEL_IN = 0.6
-"""Room for the parts of a panel besides its rows: title and axis."""
+"""Height of a panel's title and axis."""
 
 
 def draw_forest(compared: Compare, path: Path, file_format: str) -> None:
@@ -45,7 +45,6 @@ def draw_forest(compared: Compare, path: Path, file_format: str) -> None:
 
 
 def forest_caption(compared: Compare) -> str:
-    """Return what the picture shows, and how to read it."""
     return " ".join(
         [
             f"Differences of {label(compared.metric)} from {compared.factor} = {compared.reference}.",
@@ -57,47 +56,47 @@ def forest_caption(compared: Compare) -> str:
 def forest_figure(compared: Compare, *, noted: bool = True) -> Figure:
     """Return the figure: a row per comparison, a colour per level, hollow marks where p is not below 0.05.
 
-    If it is `noted`, a text below says how to read it.
+    If `noted`, the notes are below.
     """
-    shown = compared.comparisons[:MOST_SHOWN]
-    panels = _panels(shown)
+    rows = compared.comparisons[:MOST_SHOWN]
+    panels = _panels(rows)
     across = min(len(panels), 2)
     down = math.ceil(len(panels) / across)
-    looks = _looks(shown)
+    looks = _looks(rows)
     notes = wrapped(_notes(compared), WIDTHS_IN[PAGE]) if noted else []
     bands = list(panels.values())
-    rows = [max(map(_rows_of, bands[row * across : (row + 1) * across])) for row in range(down)]
-    heights = [_PANEL_IN + _ROW_IN * count for count in rows]
+    heights_in_rows = [max(map(_rows_of, bands[row * across : (row + 1) * across])) for row in range(down)]
+    heights = [_PANEL_IN + _ROW_IN * count for count in heights_in_rows]
     figure, grid = new_grid(PAGE, len(panels), across, {"height_ratios": heights})
-    scale = scale_of(compared.metric, [end for one in shown for end in _ends(one)])
+    scale = scale_of(compared.metric, [end for row in rows for end in _ends(row)])
     for place, (axes, title, cases) in enumerate(zip(grid, panels, bands, strict=True)):
         _draw_panel(axes, cases, looks, scale, numbers=across == 1)
         # All panels in a row of the grid have equally high rows.
-        axes.set_ylim(rows[place // across] - 0.5, -1.0)
+        axes.set_ylim(heights_in_rows[place // across] - 0.5, -1.0)
         axes.set_title(title, fontsize=8)
         if place + across >= len(panels):
             axes.set_xlabel(
                 "\n".join(wrapped([_axis_title(compared, looks, scale)], _AXIS_IN if across > 1 else 5))
             )
-    # The axis names a level that is alone.
+    # A single level is named by the axis.
     legend_rows = name_levels(figure, compared.factor, looks) if len(looks) > 1 else 0
     finish_grid(figure, sum(heights) + 0.3, legend_rows, notes)
     return figure
 
 
-def _ends(one: Comparison) -> tuple[float, float, float]:
-    return one.difference.mean, one.difference.low, one.difference.high
+def _ends(row: Comparison) -> tuple[float, float, float]:
+    return row.difference.mean, row.difference.low, row.difference.high
 
 
-def _panels(found: Sequence[Comparison]) -> dict[str, dict[str, list[Comparison]]]:
+def _panels(rows: Sequence[Comparison]) -> dict[str, dict[str, list[Comparison]]]:
     """Return the comparisons by panel and case; the keys are their titles."""
-    telling = varying_cases(found)
-    by_panel = telling[:1] if len(found) > _ONE_PANEL and len(telling) > 1 else []
+    varying = varying_cases(rows)
+    by_panel = varying[:1] if len(rows) > _ONE_PANEL and len(varying) > 1 else []
     panels: dict[str, dict[str, list[Comparison]]] = {}
-    for one in found:
-        title = ", ".join(f"{name} = {one.case[name]}" for name in by_panel)
-        case = " · ".join(one.case[name] for name in telling if name not in by_panel)
-        panels.setdefault(title, {}).setdefault(case, []).append(one)
+    for row in rows:
+        title = ", ".join(f"{name} = {row.case[name]}" for name in by_panel)
+        case = " · ".join(row.case[name] for name in varying if name not in by_panel)
+        panels.setdefault(title, {}).setdefault(case, []).append(row)
     return panels
 
 
@@ -105,8 +104,8 @@ def _rows_of(cases: Mapping[str, Sequence[Comparison]]) -> float:
     return sum(len(own) + _GAP_ROWS for own in cases.values())
 
 
-def _looks(found: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
-    levels = dict.fromkeys(one.difference.level for one in found)
+def _looks(rows: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
+    levels = dict.fromkeys(row.difference.level for row in rows)
     return {
         level: level_look(place) | {"linestyle": "none", "markersize": 3.4}
         for place, level in enumerate(levels)
@@ -121,31 +120,31 @@ def _draw_panel(
     *,
     numbers: bool,
 ) -> None:
-    """Draw the rows of a panel from the top, with their numbers at the right if there is room for them."""
+    """Draw the rows of a panel from the top, with their numbers on the right if `numbers`."""
     axes.axvline(0, color=GREY, linewidth=0.6, zorder=0)
-    # An end that is not bounded lies where the others end.
+    # An unbounded end is drawn at the largest finite end.
     last = max(
-        (high for own in cases.values() for one in own if math.isfinite(high := _ends(one)[2])), default=0.0
+        (high for own in cases.values() for row in own if math.isfinite(high := _ends(row)[2])), default=0.0
     )
     top, middles = 0.0, []
     for own in cases.values():
-        for row, one in enumerate(own):
-            look = looks[one.difference.level]
-            mean, low, high = (min(end, max(last, _ends(one)[0])) * scale.factor for end in _ends(one))
-            known = math.isfinite(low)
+        for offset, row in enumerate(own):
+            look = looks[row.difference.level]
+            mean, low, high = (min(end, max(last, _ends(row)[0])) * scale.factor for end in _ends(row))
+            has_interval = math.isfinite(low)
             axes.errorbar(
                 [mean],
-                [top + row],
-                xerr=[[mean - low], [high - mean]] if known else None,
-                markerfacecolor=look["color"] if one.difference.significant else "white",
+                [top + offset],
+                xerr=[[mean - low], [high - mean]] if has_interval else None,
+                markerfacecolor=look["color"] if row.difference.significant else "white",
                 markeredgewidth=0.7,
                 elinewidth=0.9,
                 **look,
             )
             if numbers:
-                text = bracketed(scale, *_ends(one))
+                text = bracketed(scale, *_ends(row))
                 axes.text(
-                    1.02, top + row, text, transform=axes.get_yaxis_transform(), fontsize=6.5, va="center"
+                    1.02, top + offset, text, transform=axes.get_yaxis_transform(), fontsize=6.5, va="center"
                 )
         middles.append(top + (len(own) - 1) / 2)
         top += len(own) + _GAP_ROWS
@@ -154,14 +153,13 @@ def _draw_panel(
 
 
 def _axis_title(compared: Compare, looks: Mapping[str, object], scale: Scale) -> str:
-    """Name the difference, and its level if there is only one."""
     unit = f" ({scale.unit})" if scale.unit else ""
     level = f" of {next(iter(looks))}" if len(looks) == 1 else ""
     return f"{label(compared.metric)}: difference{level} from {compared.factor} = {compared.reference}{unit}"
 
 
 def _notes(compared: Compare) -> list[str]:
-    sizes = [one.difference.pairs for one in compared.comparisons]
+    sizes = [row.difference.pairs for row in compared.comparisons]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     notes = [
         f"Means of {count} paired differences with 95 % confidence intervals (Student's t). Filled: p < 0.05 "
@@ -169,7 +167,7 @@ def _notes(compared: Compare) -> list[str]:
     ]
     if len(compared.comparisons) > MOST_SHOWN:
         notes.append(
-            f"The first {MOST_SHOWN} of {len(compared.comparisons)} comparisons are shown; choose others with "
-            "--only."
+            f"The first {MOST_SHOWN} of {len(compared.comparisons)} comparisons are shown; select others "
+            "with --only."
         )
     return notes

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colour-blind can tell the ends apart (Okabe and Ito 2008), and on grey paper both are dark.
+# The ends differ for colour-blind readers (Okabe and Ito 2008); printed in grey, both are dark.
 _ABOUT_A_HALF = ("#0072b2", "#7fb8d8", "#ffffff", "#eaae7f", "#d55e00")
 _FROM_NOTHING = ("#ffffff", "#9ecae1", "#3182bd", "#08306b")
 _HALF = {SHARE}
-"""Shares of two flows in one thing: a half is neutral."""
+"""Shares of two flows, for which a half is neutral."""
 _MOST_CELLS_ACROSS = 6
-"""With more levels, a panel takes half of the page's width."""
+"""With more levels, a panel has half of the page's width."""
 _CELL_IN = 0.21
 _AROUND_IN = 0.85
 _LIGHT = 0.5
@@ -39,21 +39,18 @@ def colours(metric: str) -> Sequence[str]:
 
 
 def limits(metric: str, values: Iterable[float]) -> tuple[float, float]:
-    """Return the values at the ends of the colours: of `values` in the unit of the records."""
+    """Return the values at the ends of the colour scale, in the unit of the records."""
     if metric in _HALF:
         return 0.0, 1.0
-    known = [value for value in values if math.isfinite(value)]
-    low, high = min([0.0, *known]), max([0.0, *known])
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min([0.0, *finite]), max([0.0, *finite])
     return (low, high) if high > low else (low, low + 1.0)
 
 
 def number(scale: Scale, value: float, greatest: float) -> str:
-    """Write the number in a cell, which has room for three digits.
-
-    `greatest` is the greatest of all cells.
-    """
-    shown = abs(greatest) * scale.factor
-    decimals = 0 if shown >= 10 or scale.whole else 1 if shown >= 1 else 2
+    """Return the number in a cell with about three digits; `greatest` is the greatest of all cells."""
+    largest = abs(greatest) * scale.factor
+    decimals = 0 if largest >= 10 or scale.whole else 1 if largest >= 1 else 2
     return scale.number(value, decimals=decimals) if math.isfinite(value) else ""
 
 
@@ -75,7 +72,7 @@ def heatmap_figure(chart: Chart, width: str) -> Figure:
 
 
 def _coloured(chart: Chart) -> str:
-    """Return the metric that decides the colours; for ratios there is none."""
+    """Return the metric that determines the colours; empty for ratios."""
     return chart.y if chart.ratio is None else ""
 
 

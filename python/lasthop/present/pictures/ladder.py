@@ -19,58 +19,54 @@ LADDER = "ladder"
 SERVER, CLIENT = 0.0, 1.0
 """Positions of the hosts' lines."""
 MOST_ARROWS = 100
-"""Most packets that fit on a page with their labels, if each second packet is acknowledged."""
+"""The number of packets that fit on a page with their labels, if every second packet is acknowledged."""
 _AT_ROUTER, _ON_LINK = 0.2, 0.6
-"""How far over a hop a lost packet gets: to the queue, which is near the sender, or onto the link."""
+"""The share of a hop that a lost packet crosses: to the queue, which is near the sender, or onto the link."""
 _FLAGS = {0x02: "SYN", 0x01: "FIN", 0x04: "RST", 0x40: "ECE", 0x80: "CWR"}
 
 
 def ladder_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
-    """Return a panel for each flow that sent packets.
-
-    Raise `InputError` if a page has no room for so many packets.
-    """
+    """Return a panel for each flow that sent packets. Raises `InputError` if they do not fit on a page."""
     numbers = [flow.number for flow in cast.flows]
     sent = tables.packets.filter(pl.col("event") == "sent", pl.col("flow").is_in(numbers))
     if sent.height > MOST_ARROWS:
         times = sent["time_s"].sort()
         raise InputError(
             f"--kind {LADDER}: {sent.height} packets are sent between {times[0]:.3g} and {times[-1]:.3g} s, "
-            f"and a ladder has room for {MOST_ARROWS}; choose a part with --from and --to (--to "
-            f"{_before(times):g} leaves {(times <= _before(times)).sum()}), or one of several flows with "
-            "--flow."
+            f"but a ladder holds at most {MOST_ARROWS}; select a part with --from and --to (--to "
+            f"{_before(times):g} leaves {(times <= _before(times)).sum()}), or a flow with --flow."
         )
     if sent.is_empty():
         names = ", ".join(flow.name for flow in cast.flows)
         raise InputError(
-            f"--kind {LADDER}: no packet of {names} is sent then; choose another part with --from and --to."
+            f"--kind {LADDER}: {names} sends no packet in this part; select another with --from and --to."
         )
     having = set(sent["flow"])
     return [_panel(tables, flow, look) for flow, look in cast.painted(cast.flows) if flow.number in having]
 
 
 def _before(times: pl.Series) -> float:
-    """Return a time, with as few digits as possible, up to which at most `MOST_ARROWS` packets are sent."""
+    """Return a time with few digits up to which at most `MOST_ARROWS` packets are sent."""
     last, too_late = float(times[MOST_ARROWS - 1]), float(times[MOST_ARROWS])
     first = float(times[0])
-    if last == too_late:  # take a burst as a whole or not at all
+    if last == too_late:  # do not split a burst
         earlier = times.filter(times < too_late)
         last = float(earlier[-1]) if earlier.len() else first
     for digits in range(1, 10):
-        shown = round(last, digits)
-        if last <= shown < too_late:
-            return shown
+        time = round(last, digits)
+        if last <= time < too_late:
+            return time
     return last
 
 
 def _panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     packets = tables.packets_of(flow)
     sent = packets.filter(pl.col("event") == "sent").with_columns(mark=pl.lit(""))
-    settled = packets.filter(pl.col("event").is_in(["delivered", *DROP_EVENTS]))
-    fates = settled.select(
+    ends = packets.filter(pl.col("event").is_in(["delivered", *DROP_EVENTS]))
+    fates = ends.select(
         "serial", "event", "place", pl.col("time_s").alias("end_s"), pl.col("ce").alias("marked")
     )
-    # A packet may be on its way when the run ends. A packet that the link duplicates arrives twice.
+    # A packet may be in flight when the run ends. A packet that the link duplicates arrives twice.
     arrows = _kinds(tables, flow, sent).join(
         fates, on="serial", how="left", suffix="_end", maintain_order="left"
     )
@@ -80,7 +76,7 @@ def _panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
 
 
 def _kinds(tables: TraceTables, flow: FlowOf, sent: pl.DataFrame) -> pl.DataFrame:
-    """Return sent packets with the `kind` of each: `data`, `control`, or the event that sent it again."""
+    """Return sent packets with the `kind` of each: `data`, `control`, or the retransmission event."""
     events = tables.sender_events(flow)
     again = (
         events.filter(pl.col("event").is_in([*marks.RETRANSMISSIONS]))
@@ -91,12 +87,12 @@ def _kinds(tables: TraceTables, flow: FlowOf, sent: pl.DataFrame) -> pl.DataFram
     )
     plain = pl.when(pl.col("payload_bytes") > 0).then(pl.lit("data")).otherwise(pl.lit("control"))
     kinds = sent.join(again, on=["time_ns", "seq", "direction"], how="left", maintain_order="left")
-    taking = pl.col("end") > pl.col("seq")  # packets that take sequence numbers; a pure ACK takes none
-    return kinds.with_columns(kind=pl.when(taking).then("again").fill_null(plain))
+    has_sequence = pl.col("end") > pl.col("seq")  # a pure ACK has no sequence numbers
+    return kinds.with_columns(kind=pl.when(has_sequence).then("again").fill_null(plain))
 
 
 def _labels(arrows: pl.DataFrame, flow: FlowOf) -> pl.Series:
-    """Return each arrow's label: flags, bytes as in tcpdump, ACK, newest SACK block, and how many more."""
+    """Return each arrow's label: flags, bytes as in tcpdump, ACK, newest SACK block, number of others."""
     names = ("seq", "end", "ack", "flags", "sack", "payload_bytes", "marked")
     rows = arrows.select(names).iter_rows(named=True)
     transfer = flow.protocol in TRANSFER_PROTOCOLS
@@ -119,7 +115,7 @@ def _label(
         words.append(f"#{seq} ({payload_bytes})")
     elif payload_bytes:
         words.append(f"{seq}:{end} ({payload_bytes})")
-    elif end > seq:  # SYN and FIN take a sequence number
+    elif end > seq:  # SYN and FIN have a sequence number
         words.append(str(seq))
     parts = [" ".join(words)] if words else []
     parts += [f"ACK {ack}"] if ack is not None and not payload_bytes else []
@@ -129,7 +125,7 @@ def _label(
 
 
 def _arrows(arrows: pl.DataFrame, look: Look) -> Iterator[Layer]:
-    """Yield the arrows of packets that arrived, and of packets on their way at the end of the run."""
+    """Yield the arrows of packets that arrived, and of packets in flight at the end of the run."""
     arrived = arrows.filter(pl.col("event_end") == "delivered")
     own = {"data": marks.LADDER_DATA.tinted(look), "control": marks.LADDER_CONTROL, **marks.LADDER_AGAIN}
     for kind, mark in own.items():

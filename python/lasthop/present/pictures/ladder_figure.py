@@ -1,4 +1,4 @@
-"""Drawing ladder diagrams with matplotlib: two hosts, time downwards, a label where each packet arrives."""
+"""Draw ladder diagrams with matplotlib: two hosts, time downwards, a label where each packet arrives."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _LABEL_PT = 6.5
 _LABEL_IN = 0.105
-"""Distance from one label to the next below."""
+"""Vertical distance between labels."""
 _BESIDE_IN = 0.1
 """Distance from a host's line to its labels."""
 _LEAST_BETWEEN_IN = 1.0
-"""Width between the hosts, beside the label of a lost packet."""
+"""Width between the hosts, in addition to the label of a lost packet."""
 _HOSTS_IN = 0.24
 _LEAST_IN = 1.6
 _LEFT_IN, _RIGHT_IN, _BELOW_IN, _GAP_IN = 0.5, 0.05, 0.08, 0.1
@@ -40,7 +40,7 @@ _LEFT_IN, _RIGHT_IN, _BELOW_IN, _GAP_IN = 0.5, 0.05, 0.08, 0.1
 
 @dataclass(frozen=True, slots=True)
 class _Rung:
-    """A packet: start and end of its arrow, in hosts and seconds, and the text beside its end."""
+    """A packet: start and end of its arrow, as positions and seconds, and the text next to its end."""
 
     layer: Layer
     start: tuple[float, float]
@@ -49,12 +49,12 @@ class _Rung:
 
     @property
     def column(self) -> float:
-        """Position of its label: beside the host that it reaches, or beside the place where it is lost."""
+        """Position of the label: at the host that the packet reaches, or where it is lost."""
         return self.stop[0]
 
     @property
     def outwards(self) -> int:
-        """Direction of the label from there: 1 to the right, -1 to the left."""
+        """Direction of the label from this position: 1 for right, -1 for left."""
         return 1 if self.start[0] == SERVER else -1
 
 
@@ -106,8 +106,8 @@ def _draw_ladder(axes: Axes, panel: Panel, bad: Sequence[BadPeriod], width_in: f
     axes.set_xlim(SERVER - left / between, CLIENT + right / between)
     axes.set_ylim(bottom, top)
     for period in _within(panel, bad):
-        shown = max(period.start, first), min(period.stop, bottom)
-        axes.fill_betweenx(shown, SERVER, CLIENT, color=period.mark.color, linewidth=0, zorder=0)
+        span = max(period.start, first), min(period.stop, bottom)
+        axes.fill_betweenx(span, SERVER, CLIENT, color=period.mark.color, linewidth=0, zorder=0)
     for host, name in zip((SERVER, CLIENT), panel.rows, strict=True):
         axes.plot([host, host], [first, bottom], color=marks.DARK, linewidth=0.9)
         axes.text(host, first - 0.06 / per_s, name, ha="center", va="bottom")
@@ -126,7 +126,7 @@ def _draw_ladder(axes: Axes, panel: Panel, bad: Sequence[BadPeriod], width_in: f
 
 
 def _columns(rungs: Sequence[_Rung]) -> dict[tuple[float, int], list[_Rung]]:
-    """Return the packets whose labels stand in one column, in the order of their ends."""
+    """Return the packets by column of their labels, in the order of their ends."""
     columns: dict[tuple[float, int], list[_Rung]] = {}
     for rung in sorted(rungs, key=lambda rung: (rung.stop[1], rung.start[1])):
         columns.setdefault((rung.column, rung.outwards), []).append(rung)
@@ -134,12 +134,12 @@ def _columns(rungs: Sequence[_Rung]) -> dict[tuple[float, int], list[_Rung]]:
 
 
 def _spread(rungs: Sequence[_Rung], apart: float) -> Iterator[tuple[_Rung, float]]:
-    """Yield packets, in order, with the times of their labels, as near to their own as there is room.
+    """Yield packets in order with the positions of their labels, as near to their ends as possible.
 
-    Labels that would overlap become a block around the mean of their wanted places (the pool adjacent
+    Labels that would overlap form a block around the mean of their preferred positions (the pool adjacent
     violators algorithm for least squares).
     """
-    blocks: list[list[float]] = []  # per block: its labels' wanted places, less the room of labels above
+    blocks: list[list[float]] = []  # per block, its labels' preferred positions minus the labels above
     for number, rung in enumerate(rungs):
         blocks.append([rung.stop[1] - number * apart])
         while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
@@ -151,9 +151,9 @@ def _spread(rungs: Sequence[_Rung], apart: float) -> Iterator[tuple[_Rung, float
 
 
 def _columns_in(axes: Axes, rungs: Sequence[_Rung], width_in: float) -> tuple[float, float, float]:
-    """Return three widths in inches: labels beside the server, between the hosts, labels beside the client.
+    """Return three widths in inches: labels of the server, between the hosts, labels of the client.
 
-    The side with the longer labels gives way first.
+    If the width does not suffice, the wider labels are shortened first.
     """
     wanted = {SERVER: _BESIDE_IN, CLIENT: _BESIDE_IN}
     inside = 0.0
@@ -170,7 +170,6 @@ def _columns_in(axes: Axes, rungs: Sequence[_Rung], width_in: float) -> tuple[fl
 
 
 def _width_in(axes: Axes, label: str) -> float:
-    """Return the width of a label."""
     text = axes.text(0, 0, label, fontsize=_LABEL_PT)
     width = text.get_window_extent().width / axes.figure.dpi
     text.remove()
@@ -193,7 +192,7 @@ def _draw_rung(axes: Axes, rung: _Rung) -> None:
 
 
 def _draw_label(axes: Axes, rung: _Rung, at: float, between_in: float, room_in: float | None) -> None:
-    """Write the label of a packet, with a thin line to it from the place where the packet ends."""
+    """Draw the label of a packet, with a thin line from the end of its arrow."""
     out = rung.outwards * _BESIDE_IN / between_in
     x, y = rung.stop
     text = rung.label

@@ -1,9 +1,9 @@
-"""The name and the look of each kind of event: the legend of every picture of a run.
+"""The name and the look of each kind of event in pictures of a run.
 
-A flow has one colour in all panels. Its events have colours that no flow has: black for a drop, reds for a
-retransmission, greys for reports of receiver, link and router. The first five colours of flows come from
-Okabe and Ito (2008), the last two from Tol (2021). Colour-blind readers tell them apart, and neighbours
-differ in lightness. Shapes and dashes differ as well, so that prints in grey can be read. Symbols are
+A flow has the same colour in all panels. Its events have colours that no flow has: black for drops, reds for
+retransmissions, greys for reports of receiver, link and router. The first five colours of flows are from
+Okabe and Ito (2008), the last two from Tol (2021). Colour-blind readers can distinguish them, and neighbours
+differ in lightness. Shapes and dashes differ as well, so that prints in grey are readable. Symbols have
 plotly's names.
 """
 
@@ -22,9 +22,9 @@ FLOW_COLORS = (BLUE, ORANGE, GREEN, PURPLE, INDIGO, SKY, OLIVE)
 FLOW_SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 _DROP_SIZES = {"x-thin-open": 6}
 OTHERS_COLOR = PALE
-"""Colour of flows that have none of their own."""
+"""Colour of flows without a separate colour."""
 CLASS_COLORS = (GREY, BLACK, "#a5814f")
-"""Colour of a router's classes, unless a class belongs to one flow."""
+"""Colours of a router's classes that serve several flows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,6 @@ class Look:
 
 
 class Shape(Enum):
-    """The way in which values are drawn."""
-
     POINTS = "points"
     STEPS = "steps"
     BARS = "bars"  # vertical, from y to `far`
@@ -58,25 +56,24 @@ class Mark:
     size: float = 0.0
     width: float = 0.0
     dash: str = "solid"
-    optional: bool = False  # shown only on request: left out of static pictures
-
+    optional: bool = False  # shown only on request, and not in static pictures
     owner: str = ""
-    """The flow or class that it belongs to."""
+    """The flow or class to which the mark belongs."""
     quantity: str = ""
-    """The quantity of its owner that it shows."""
+    """The quantity of the owner that the mark shows."""
 
     def of(self, look: Look) -> Mark:
-        """Return the mark of a flow or class, named after it, in its colour and symbol."""
+        """Return the mark with the name, colour and symbol of a flow or class."""
         symbol = look.symbol if self.symbol in FLOW_SYMBOLS else self.symbol
         return replace(self.tinted(look), name=f"{self.name} of {look.name}", symbol=symbol)
 
     def banded(self, look: Look) -> Mark:
-        """Return the mark of a band around it, through which other marks show. Legends only have the line."""
+        """Return the mark of a transparent band around the line. Legends have the line only."""
         name = f"band of {look.name}".strip()
         return replace(self, name=name, color=f"{look.color}33", shape=Shape.BANDS, quantity=self.name)
 
     def tinted(self, look: Look) -> Mark:
-        """Return the mark under its own name in the colour of a flow or class."""
+        """Return the mark in the colour of a flow or class, under its own name."""
         return replace(self, color=look.color, owner=look.name, quantity=self.name)
 
 
@@ -89,7 +86,7 @@ def _event(
     width: float = 0.0,
     optional: bool = False,
 ) -> Mark:
-    """Return the mark of a kind of event, under the engine's name."""
+    """Return the mark of a kind of event."""
     kind = EVENTS[name]
     return Mark(kind.label, color, shape, kind.symbol, size, width, optional=optional)
 
@@ -105,7 +102,7 @@ BAD_PERIODS = {
     "down": Mark("bad period of the link down", "#f0e6d2", symbol="square", size=11),
     "up": Mark("bad period of the link up", "#dbe8f2", symbol="square", size=11),
 }
-"""Bad periods of both directions together, or of one direction whose link has errors of its own."""
+"""Bad periods of both directions, or of a direction whose link has separate errors."""
 
 _AGAIN_COLORS = {"timeout": CRIMSON}
 _AGAIN_SIZES = {"timeout": 6.5, "forward": 6}
@@ -126,7 +123,7 @@ DROPS = {
     for event, cause in DROP_EVENTS.items()
 }
 LINK_DROPS = tuple(event for event, cause in DROP_EVENTS.items() if cause.on_link)
-"""These happen behind the router queue."""
+"""Drops after the router queue."""
 UNDOS = tuple(kind.name for kind in EVENTS.values() if kind.role == "undo")
 
 CWND = Mark("cwnd", BLUE, Shape.STEPS, width=1.5)
@@ -156,7 +153,7 @@ LADDER_AGAIN = {
     for event, mark in RETRANSMISSIONS.items()
 }
 LADDER_LOSSES = {event: replace(mark, shape=Shape.ARROWS, width=1.1) for event, mark in DROPS.items()}
-LADDER_UNDER_WAY = Mark("on its way when the run ends", GREY, Shape.ARROWS, width=1.1, dash="dot")
+LADDER_UNDER_WAY = Mark("in flight when the run ends", GREY, Shape.ARROWS, width=1.1, dash="dot")
 
 CONNECTING = Mark("connecting", "#e6d5b8", Shape.SPANS)
 WAITING = Mark("waiting for the first byte", "#c39a5f", Shape.SPANS)

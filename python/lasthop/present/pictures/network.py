@@ -1,4 +1,4 @@
-"""The network of a scenario as a tree: hops and hosts behind them, and its flows as arrows."""
+"""The network of a scenario as a tree of hops and hosts, with flows as arrows."""
 
 from __future__ import annotations
 
@@ -15,55 +15,53 @@ from lasthop.scenario.facts import Facts, Hop, Side
 NETWORK = "network"
 SERVERS = "servers"
 _SERVER = "server"
-"""The peer of a flow that names none."""
+"""The default peer of a flow."""
 _FEW = 2
-"""Up to this many hops or hosts that look alike are drawn one by one; more become one."""
+"""Up to this many equal hops or hosts are drawn separately; more are drawn as one."""
 _BYTES = re.compile(r"\b(\d+) B\b")
 
 
 @dataclass(slots=True)
 class Host:
-    """A host, or several that look alike. A further way is one to a host that is drawn elsewhere, too."""
+    """A host, or several equal hosts. A further way leads to a host that is also drawn elsewhere."""
 
     names: list[str]
     is_further_way: bool = False
 
     @property
     def title(self) -> str:
-        """Its name."""
         return _title(self.names)
 
 
 @dataclass(slots=True)
 class Node:
-    """A hop, or several that look alike, with the hosts and hops behind it. The root has no names."""
+    """A hop, or several equal hops, with the hosts and hops behind it. The root has no names."""
 
     names: list[str] = field(default_factory=list)
-    said: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     hosts: list[Host] = field(default_factory=list)
     children: list[Node] = field(default_factory=list)
 
     @property
     def title(self) -> str:
-        """Its name."""
         return _title(self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A flow, or several alike, from one end to the other."""
+    """A flow, or several equal flows."""
 
     ends: tuple[str, str]
-    """The names of its peer and its host, as the first of those that look alike."""
+    """The names of peer and host; of equal hosts, the first."""
     direction: str
-    """`down` to the host, `up` from it, or `both`."""
+    """`down` to the host, `up` from the host, or `both`."""
     via: str | None
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A tree with arrows. At most as many arrows as there are colours; `others` are the rest."""
+    """A tree with arrows, one for each colour; `others` are further arrows."""
 
     root: Node
     arrows: Sequence[Arrow]
@@ -74,7 +72,7 @@ _Thing = TypeVar("_Thing", "Node", "Host")
 
 
 def network_of(facts: Facts, flows: Sequence[Flow]) -> Network:
-    """Return the network of a scenario with these facts and entries of flows."""
+    """Return the network of a scenario, from its facts and its entries of flows."""
     only = next(iter(facts.hosts))
     arrows, kinds, relays = [], [], {}
     for flow in flows:
@@ -92,13 +90,13 @@ def network_of(facts: Facts, flows: Sequence[Flow]) -> Network:
             drawn = [Arrow(ends, direction, via, label)]
         arrows += drawn
         kinds += [str(flow["kind"])] * len(drawn)
-    root = _Grown(facts, arrows, kinds, relays).tree()
+    root = _Builder(facts, arrows, kinds, relays).tree()
     merged = _merged(arrows, kinds, root)
     return Network(root, merged[: len(FLOW_COLORS)], merged[len(FLOW_COLORS) :])
 
 
-class _Grown:
-    """Grows the tree of a scenario, and joins what looks alike."""
+class _Builder:
+    """Builds the tree of a scenario, and joins equal hops and hosts."""
 
     def __init__(
         self, facts: Facts, arrows: Sequence[Arrow], kinds: Sequence[str], relays: Mapping[str, str | None]
@@ -125,7 +123,7 @@ class _Grown:
 
     def _hops(self, behind: str | None) -> list[Node]:
         nodes = [
-            Node([hop.name], _said(hop), self._hosts(hop.name), self._hops(hop.name))
+            Node([hop.name], _describe(hop), self._hosts(hop.name), self._hops(hop.name))
             for hop in self.behind.get(behind, ())
         ]
         return _joined(nodes, self._signature)
@@ -144,29 +142,29 @@ class _Grown:
 
     def _signature(self, node: Node) -> object:
         hosts = [(len(host.names), self._looks(host)) for host in node.hosts]
-        return list(node.said), hosts, [(len(child.names), self._signature(child)) for child in node.children]
+        return list(node.remarks), hosts, [(len(child.names), self._signature(child)) for child in node.children]
 
 
 def _joined(things: list[_Thing], looks: Callable[[_Thing], object]) -> list[_Thing]:
-    """Join things that look alike into the first of them, if they are many."""
+    """Join equal things into the first of them, if there are more than `_FEW`."""
     groups: dict[str, list[_Thing]] = {}
     for thing in things:
         groups.setdefault(repr(looks(thing)), []).append(thing)
-    found = []
+    joined = []
     for group in groups.values():
         if len(group) <= _FEW:
-            found += group
+            joined += group
             continue
         _join(group)
-        found.append(group[0])
-    return found
+        joined.append(group[0])
+    return joined
 
 
 def _join(group: Sequence[Node] | Sequence[Host]) -> None:
     first, *others = group
     for other in others:
         first.names += other.names
-    nodes = [one for one in group if isinstance(one, Node)]
+    nodes = [member for member in group if isinstance(member, Node)]
     for hosts in zip(*(node.hosts for node in nodes), strict=True):
         _join(hosts)
     for children in zip(*(node.children for node in nodes), strict=True):
@@ -178,18 +176,18 @@ def _title(names: Sequence[str]) -> str:
         return SERVERS
     if len(names) == 1:
         return names[0]
-    return f"{names[0]} … {names[-1]} ({len(names)} alike)"
+    return f"{names[0]} … {names[-1]} ({len(names)} equal)"
 
 
-def _said(hop: Hop) -> list[str]:
-    """Say what a hop is like; of two equal directions, once."""
+def _describe(hop: Hop) -> list[str]:
+    """Describe a hop, with one line for equal directions."""
     down, up = (_side(hop.sides[way]) for way in ("down", "up"))
     return [f"↕ {down}"] if down == up else [f"↓ {down}", f"↑ {up}"]
 
 
 def _side(side: Side) -> str:
     words = ", ".join(part for part in (side["rate"], side["delay"], side["queue"]) if part)
-    return _BYTES.sub(lambda found: _size(int(found[1])), words)
+    return _BYTES.sub(lambda match: _size(int(match[1])), words)
 
 
 def _size(octets: int) -> str:
@@ -198,7 +196,7 @@ def _size(octets: int) -> str:
 
 
 def _merged(arrows: Sequence[Arrow], kinds: Sequence[str], root: Node) -> list[Arrow]:
-    """Return the arrows between what is drawn, each once. A label names a flow or says how many."""
+    """Return the distinct arrows between drawn hosts, labelled with names or the number of flows."""
     first = {_SERVER: _SERVER}
     for host in _all_hosts(root):
         first |= dict.fromkeys(host.names, host.names[0])
@@ -218,8 +216,8 @@ def _merged(arrows: Sequence[Arrow], kinds: Sequence[str], root: Node) -> list[A
 def _label(names: Sequence[str], kind: str) -> str:
     if len(names) > _FEW:
         return f"{len(names)} × {kind}"
-    said = ", ".join(dict.fromkeys(names))
-    return said if said == kind else f"{said} ({kind})"
+    text = ", ".join(dict.fromkeys(names))
+    return text if text == kind else f"{text} ({kind})"
 
 
 def _all_hosts(node: Node) -> Iterable[Host]:

@@ -1,7 +1,7 @@
-"""Where the parts of a network are drawn: boxes, lines and texts, in inches from the upper left corner.
+"""The layout of a network: boxes, lines and texts, in inches from the upper left corner.
 
-The root stands at the left, with a column for each further hop. A hop is a horizontal band between two nodes.
-A flow runs along the bands, and through each node on a track of its own.
+The root is on the left, with a column for each further hop. A hop is a horizontal band between two nodes. A
+flow runs along the bands, and through each node on a separate track.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRACK = 0.07
 """Distance between two flows."""
 _PAD = 0.07
 _STUB = 0.28
-"""From a node to a host at it."""
+"""Distance from a node to its hosts."""
 _HOST = (0.95, 0.26)
 _ROW_GAP = 0.1
 _HOP_LEAST, _HOP_MOST = 1.4, 2.4
@@ -38,15 +38,15 @@ _NODE_FILL, _BAND_FILL, _HOST_FILL = "#e3e7ea", "#f2f4f5", "#ffffff"
 
 
 def picture_network(run: ChosenRun) -> ScenarioPicture:
-    """Return the network of a run's cell. Its legend names what is drawn as one."""
+    """Return the network of a run's cell."""
     network = network_of(Facts.of(run.cell), resolved(run.cell)["flow"])
-    shown = "The network: hops with their rates, delays and queues, hosts, and flows as arrows"
+    title = "The network: hops with their rates, delays and queues, hosts, and flows as arrows"
     panel = SheetPanel(NETWORK, "network", "", [], lay_out=partial(lay_out, network))
-    return ScenarioPicture([panel], shown, run.cell.key or "its only cell", run.plan)
+    return ScenarioPicture([panel], title, run.cell.key or "its only cell", run.plan)
 
 
 def network_svg(cell: Cell) -> str:
-    """Return the network of a cell as SVG for report and lab, if it has several hops, or else nothing."""
+    """Return the network of a cell as SVG for report and lab; empty unless it has several hops."""
     facts = Facts.of(cell)
     if len(facts.hops) < _SEVERAL:
         return ""
@@ -54,22 +54,22 @@ def network_svg(cell: Cell) -> str:
 
 
 def lay_out(network: Network, width_in: float) -> Sheet:
-    """Lay a network out, in a width if it has room there, or else in more, to be drawn smaller."""
-    return _Layout(network, width_in).drawn()
+    """Lay a network out in a width or, if this does not suffice, in a larger one, to be scaled down."""
+    return _Layout(network, width_in).draw()
 
 
 @dataclass(slots=True)
-class _Placed:
-    """A node or a host where it is drawn: the middle of a node, or the edge of a host's box."""
+class _Position:
+    """The position of a node (its middle) or a host (the edge of its box)."""
 
     x: float
     y: float
-    parent: _Placed | None = None
+    parent: _Position | None = None
     flows: list[int] = field(default_factory=list)
-    """The flows on the band to a node, or at a host."""
+    """The flows on the band to the node, or at the host."""
 
     def track(self, flow: int) -> float:
-        """Return the height of a flow's line."""
+        """Return the vertical position of a flow's line."""
         return self.y + (self.flows.index(flow) - (len(self.flows) - 1) / 2) * _TRACK
 
 
@@ -79,18 +79,18 @@ class _Layout:
         self.arrows = [*network.arrows, *network.others]
         self.tracks = len(network.arrows) + bool(network.others)
         self.node_width = max(0.14, self.tracks * _TRACK + 0.1)
-        self.hosts: dict[tuple[str, str | None], tuple[_Placed, _Placed]] = {}
-        """By name and way: the host, and the node that it hangs at."""
+        self.hosts: dict[tuple[str, str | None], tuple[_Position, _Position]] = {}
+        """By name and way: the host, and its node."""
         left = _HOST[0] + _STUB if network.root.hosts else _NAME_WIDTH
         self.root_x = left + self.node_width / 2
         depth = max(_depth(network.root), 1)
         beside = left + self.node_width + _STUB + _HOST[0] + 0.01
         self.hop = min(_HOP_MOST, max(_HOP_LEAST, (width - beside) / depth))
         self.sheet = Sheet(max(width, beside + depth * self.hop))
-        self.bands: list[tuple[_Placed, Node, float]] = []
+        self.bands: list[tuple[_Position, Node, float]] = []
 
-    def drawn(self) -> Sheet:
-        root = _Placed(self.root_x, 0.0)
+    def draw(self) -> Sheet:
+        root = _Position(self.root_x, 0.0)
         top = LINE + _PAD
         ends, bottom = self._below(self.network.root, root, top)
         bottom = max(bottom, top + len(self.network.root.hosts) * (_HOST[1] + _ROW_GAP))
@@ -107,7 +107,7 @@ class _Layout:
         return self.sheet
 
     def _track(self, number: int) -> float:
-        """Return how far beside the middle of a node a flow passes through it; the others pass together."""
+        """Return the horizontal offset of a flow within a node; `others` share a track."""
         own = min(number, self.tracks - 1)
         return (own - (self.tracks - 1) / 2) * _TRACK
 
@@ -123,15 +123,15 @@ class _Layout:
         """Return half the height of a hop's band."""
         return max(sum(self._crosses(arrow, node) for arrow in self.arrows) * _TRACK, 0.1) / 2 + 0.03
 
-    def _measured(self, node: Node) -> tuple[float, float, float]:
-        """Return how far below the upper end are a hop's band, the lower end, and what is behind the hop."""
+    def _measure(self, node: Node) -> tuple[float, float, float]:
+        """Return the distances from the upper end of a hop to its band, its lower end, and its children."""
         ends, end = [], 0.0
         for host in node.hosts:
             height = self._host_height(host)
             ends.append(end + height / 2)
             end += height + _ROW_GAP
         for child in node.children:
-            middle, height, _ = self._measured(child)
+            middle, height, _ = self._measure(child)
             ends.append(end + middle)
             end += height
         middle = (ends[0] + ends[-1]) / 2 if ends else 0.0
@@ -140,8 +140,8 @@ class _Layout:
         middle += lowered
         return middle, max(end + lowered, middle + half + _ROW_GAP), lowered
 
-    def _below(self, node: Node, at: _Placed, top: float) -> tuple[list[float], float]:
-        """Place what hangs behind a node, below `top`; return the heights of its ends, and the lower end."""
+    def _below(self, node: Node, at: _Position, top: float) -> tuple[list[float], float]:
+        """Place the parts behind a node below `top`; return their vertical positions, and the lower end."""
         ends = []
         for host in () if node is self.network.root else node.hosts:
             height = self._host_height(host)
@@ -149,8 +149,8 @@ class _Layout:
             self._place_host(host, at, ends[-1], node.names[0], is_right=True)
             top += height + _ROW_GAP
         for child in node.children:
-            middle, height, lowered = self._measured(child)
-            placed = _Placed(at.x + self.hop, top + middle, at)
+            middle, height, lowered = self._measure(child)
+            placed = _Position(at.x + self.hop, top + middle, at)
             below, _ = self._below(child, placed, top + lowered)
             self._node(placed, [*below, placed.y])
             self.bands.append((placed, child, self._half(child)))
@@ -158,7 +158,7 @@ class _Layout:
             top += height
         return ends, top
 
-    def _at_root(self, root: _Placed, ends: Sequence[float]) -> None:
+    def _at_root(self, root: _Position, ends: Sequence[float]) -> None:
         hosts = self.network.root.hosts
         heights = [self._host_height(host) for host in hosts]
         top = max(root.y - (sum(heights) + _ROW_GAP * (len(heights) - 1)) / 2, LINE + _PAD)
@@ -169,17 +169,17 @@ class _Layout:
             top += height + _ROW_GAP
         self._node(root, [*ends, *beside, root.y])
         low = self.sheet.boxes[-1].corner[1]
-        # To the left, because the labels of hops begin at the right.
+        # On the left, because the labels of hops are on the right.
         middle = root.x + self.node_width / 2 - _NAME_WIDTH / 2
         self.sheet.texts.append(Text((middle, low - LINE - 0.03), _NAME, is_centred=True))
 
-    def _node(self, at: _Placed, ends: Sequence[float]) -> None:
+    def _node(self, at: _Position, ends: Sequence[float]) -> None:
         beyond = max(0.13, self.tracks * _TRACK / 2 + 0.03)
         low, high = min(ends) - beyond, max(ends) + beyond
         corner = at.x - self.node_width / 2, low
         self.sheet.boxes.append(Box(corner, (self.node_width, high - low), _NODE_FILL))
 
-    def _place_host(self, host: Host, node: _Placed, y: float, way: str | None, *, is_right: bool) -> None:
+    def _place_host(self, host: Host, node: _Position, y: float, way: str | None, *, is_right: bool) -> None:
         side = 1 if is_right else -1
         edge = node.x + side * (self.node_width / 2 + _STUB)
         height = self._host_height(host)
@@ -190,7 +190,7 @@ class _Layout:
         for number, line in enumerate(lines):
             at = corner[0] + _HOST[0] / 2, y + (number - len(lines) / 2) * LINE
             self.sheet.texts.append(Text(at, line, is_centred=True))
-        placed = _Placed(edge, y)
+        placed = _Position(edge, y)
         if host.is_further_way or not any(host.names[0] in arrow.ends for arrow in self.arrows):
             stub = [(node.x + side * self.node_width / 2, y), (edge, y)]
             self.sheet.strokes.append(Stroke(stub, marks.PALE))
@@ -200,10 +200,10 @@ class _Layout:
 
     def _label_lines(self, node: Node) -> list[str]:
         room = self.hop - self.node_width - 0.04
-        return [line for said in (node.title, *node.said) for line in wrapped([said], room)]
+        return [line for text in (node.title, *node.remarks) for line in wrapped([text], room)]
 
     def _crosses(self, arrow: Arrow, node: Node) -> bool:
-        """Tell whether exactly one end of a flow is behind a hop."""
+        """Return whether exactly one end of a flow is behind a hop."""
         return self._is_behind(arrow.ends[0], None, node) != self._is_behind(arrow.ends[1], arrow.via, node)
 
     def _is_behind(self, name: str, via: str | None, node: Node) -> bool:
@@ -213,27 +213,27 @@ class _Layout:
         )
         return here or any(self._is_behind(name, via, child) for child in node.children)
 
-    def _ends(self, arrow: Arrow) -> tuple[tuple[_Placed, _Placed], tuple[_Placed, _Placed]]:
+    def _ends(self, arrow: Arrow) -> tuple[tuple[_Position, _Position], tuple[_Position, _Position]]:
         peer, host = arrow.ends
         return self.hosts[peer, None], self.hosts.get((host, arrow.via)) or self.hosts[host, None]
 
-    def _ways(self, arrow: Arrow) -> tuple[list[_Placed], list[_Placed]]:
-        """Return the nodes from each end up to where the ways meet, that node included in both."""
+    def _ways(self, arrow: Arrow) -> tuple[list[_Position], list[_Position]]:
+        """Return the nodes from each end up to the common node, which both ways include."""
         ways = []
         for _, node in self._ends(arrow):
             way = [node]
             while (parent := way[-1].parent) is not None:
                 way.append(parent)
             ways.append(way)
-        one, other = ways
-        while len(one) > 1 and len(other) > 1 and one[-2] is other[-2]:
-            one.pop()
-            other.pop()
-        return one, other
+        first, second = ways
+        while len(first) > 1 and len(second) > 1 and first[-2] is second[-2]:
+            first.pop()
+            second.pop()
+        return first, second
 
     def _announce(self, number: int, arrow: Arrow) -> None:
-        one, other = self._ways(arrow)
-        for placed in (*one[:-1], *other[:-1], *(end for end, _ in self._ends(arrow))):
+        first, second = self._ways(arrow)
+        for placed in (*first[:-1], *second[:-1], *(end for end, _ in self._ends(arrow))):
             placed.flows.append(number)
 
     def _draw_bands(self) -> None:
@@ -250,11 +250,11 @@ class _Layout:
 
     def _draw_arrow(self, number: int, arrow: Arrow) -> None:
         (start, first), (end, last) = self._ends(arrow)
-        one, other = self._ways(arrow)
+        way_up, way_down = self._ways(arrow)
         aside = self._track(number)
         y = start.track(number)
         points = [(start.x, y), (first.x + aside, y)]
-        steps = [*itertools.pairwise(one), *((node, node) for node in reversed(other[:-1]))]
+        steps = [*itertools.pairwise(way_up), *((node, node) for node in reversed(way_down[:-1]))]
         for band, target in steps:
             height = band.track(number)
             points += [(points[-1][0], height), (target.x + aside, height)]
@@ -267,7 +267,7 @@ class _Layout:
         return FLOW_COLORS[number] if number < len(self.network.arrows) else OTHERS_COLOR
 
     def _legend(self, top: float) -> float:
-        """Name the flows below the tree; return the height of the whole."""
+        """Add a legend of flows below the tree; return the total height."""
         named = [(self._color(number), arrow.label) for number, arrow in enumerate(self.network.arrows)]
         if self.network.others:
             named.append((OTHERS_COLOR, f"{len(self.network.others)} others"))

@@ -1,4 +1,4 @@
-"""Groups of values from a finished run, which `lasthop plot DIR` then draws."""
+"""Groups of values from finished results, for `lasthop plot DIR`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lasthop.scenario.selection import check_role, select_combinations
 
 BAR, BOX, CDF, LINE, BAND, HEATMAP = "bar", "box", "cdf", "line", "band", "heatmap"
 RESULT_KINDS = (BAND, BAR, BOX, CDF, HEATMAP, LINE)
-_SHOWN_AS = {
+_CAPTIONS = {
     BAND: "Runs",
     BAR: "Medians",
     BOX: "Box plot",
@@ -41,33 +41,33 @@ _SHOWN_AS = {
 }
 """Beginnings of captions."""
 MOST_RESULT_PANELS = 12
-"""Most combinations of the factors on neither axis that get a panel."""
+"""The largest number of panels, for combinations of the factors that are on neither axis."""
 MOST_HUES = 14
-"""Most levels that colour and dash tell apart."""
+"""The largest number of levels that colours and dashes distinguish."""
 MOST_ROWS = 40
-"""Most rows of a heat map that fit on a page."""
+"""The largest number of rows of a heat map that fits on a page."""
 IQR, EXTREMES = "iqr", "extremes"
 WHISKERS = (IQR, EXTREMES)
-"""Ends of a box's whiskers: within 1.5 interquartile ranges (Tukey 1977), or at minimum and maximum."""
+"""Ends of whiskers: within 1.5 interquartile ranges (Tukey 1977), or at minimum and maximum."""
 _JOINT = " \u00b7 "
-"""Separates the levels of several factors on one axis."""
+"""Separates the levels of several factors on an axis."""
 _REPLICATION = ["set", "replication"]
 _HEADLINES = ("response_time_s", "fct_mean_s", "elapsed_s", "throughput_Bps", "efficiency", "duration_s")
-"""Metrics to draw a table by, in order of preference; each needs a value in every row."""
+"""Default metrics, in order of preference; metrics with a value in every row are preferred."""
 _NOT_DRAWN = frozenset({"start_s", *_REPLICATION})
 _TRANSFER = "is_transfer"
 _LEAST_WINDOW = 5
 _FEW_LEVELS = 3
-"""From this many numeric levels on, a metric is drawn against them as a line."""
+"""The least number of numeric levels over which a metric is drawn as a line by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRequest:
-    """A picture of results; missing choices are made by default. `only` are filters as for `select_cells`.
+    """A picture of results; `None` means a default. `only` are filters as for `select_cells`.
 
-    `x` may be several factors, with commas between them: their levels stand in groups, the last factor's side
-    by side. `y2` is a second metric, against an axis on the right. `whiskers` belong to boxes and are one of
-    `WHISKERS`; `lasthop.present.pictures.ratio` reads `ratio`.
+    `x` may be several factors separated by commas: their levels form groups, with the last factor's levels
+    side by side. `y2` is a second metric, on a right axis. `whiskers` is one of `WHISKERS`, for boxes;
+    `lasthop.present.pictures.ratio` reads `ratio`.
     """
 
     x: str | None = None
@@ -83,9 +83,9 @@ class ResultRequest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Values of one level of `hue` at one level of `x`, in the unit of the records; one for each replication.
+    """The values of a level of `hue` at a level of `x` by replication, in the unit of the records.
 
-    Over a range they stand `at` its levels, in the same order.
+    Over a range, `at` holds the range's levels for these values.
     """
 
     x: str
@@ -96,7 +96,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ResultPanel:
-    """The groups of one combination of the factors on neither axis; `title` names it: `iw = 3`."""
+    """The groups of a combination of the factors on neither axis, such as `iw = 3`, which is the `title`."""
 
     title: str
     groups: list[Group]
@@ -104,7 +104,7 @@ class ResultPanel:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """A second metric in the same panels, with an axis of its own, on the right."""
+    """A second metric in the same panels, on a right axis."""
 
     y: str
     title: str
@@ -117,8 +117,8 @@ class Chart:
     """Panels over the same levels, of the scenario `name`.
 
     `x` and `hue` are the factors' names, or empty; `scale` is the scale of the values. `over` is the range on
-    the horizontal axis, if it is one. With several factors on that axis, `x` names them all, and each of
-    `x_levels` is one combination, which `split` takes apart.
+    the horizontal axis, if any. With several factors on that axis, `x` contains all their names, and each of
+    `x_levels` is a combination, which `split` separates.
     """
 
     name: str
@@ -135,10 +135,10 @@ class Chart:
     looks: int = 1
     """Number of looks that the intervals cover; see `lasthop.campaign.until`."""
     source: str = ""
-    """The scenario of the results, and how they were made."""
+    """Scenario, selection, seed, engine and version of the results."""
     whiskers: str = IQR
     ratio: Ratio | None = None
-    """The levels whose ratios are drawn, if they are ratios."""
+    """The levels whose ratios are drawn, if any."""
     second: Second | None = None
 
     def split(self, level: str) -> tuple[str, ...]:
@@ -152,14 +152,13 @@ class Chart:
 
     @property
     def file_name(self) -> str:
-        """Default name of its file, without an ending."""
+        """Default name of the file, without extension."""
         metrics = [self.y, *([] if self.second is None else [self.second.y])]
         return "-".join([self.name, *metrics, *([] if self.ratio is None else ["ratio"])])
 
     @property
     def caption(self) -> str:
-        """Its caption: what it shows, and how to read it."""
-        shows = f"{_SHOWN_AS[self.kind]} of {self.title}" + (
+        shows = f"{_CAPTIONS[self.kind]} of {self.title}" + (
             f" and {self.second.title}" if self.second else ""
         )
         shows += f" against {self.x}" if self.x else ""
@@ -168,28 +167,25 @@ class Chart:
 
     @property
     def window(self) -> int:
-        """Number of neighbours in a band: an eighth of the values, and at least five."""
+        """Number of neighbours in a band: an eighth of the values, at least five."""
         most = max(len(group.values) for panel in self.panels for group in panel.groups)
         return max(_LEAST_WINDOW, math.ceil(most / 8))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a table that have the metric.
-
-    `factors` are the columns that tell rows apart; `who` is the last one.
-    """
+    """Rows of a table. `factors` are the columns that identify rows; `who` is the last of them."""
 
     frame: pl.DataFrame
     factors: list[str]
     who: str | None
     missing: str = ""
-    """Number of rows without a value, in words."""
+    """Number of rows without a value, as text."""
     averaged: bool = False
-    """Whether a replication has several rows that look alike."""
+    """Whether a replication has several rows with equal `factors`."""
     ratio: Ratio | None = None
     alone: int = 0
-    """Number of values without a partner for their ratio."""
+    """Number of values without a ratio."""
 
     def like(self, frame: pl.DataFrame) -> _Rows:
         return replace(self, frame=frame)
@@ -202,14 +198,13 @@ class _Rows:
 
 
 def result_kind(text: str | None) -> str | None:
-    """Return the kind in `--kind`; raise InputError if results are not drawn like that."""
+    """Return the kind in `--kind`. Raises InputError if it is not a kind of results."""
     if text is not None and text not in RESULT_KINDS:
         why = f"did you mean '{nearest(text, RESULT_KINDS)}'?"
         if set(text.split(",")) <= {*KINDS, CLASSES, NETWORK}:
-            all_of_them = (
-                ", or draw all with --over replications" if set(text.split(",")) <= set(OVER_KINDS) else ""
-            )
-            why = f"that shows one run: give its scenario file instead of the folder{all_of_them}."
+            is_over = set(text.split(",")) <= set(OVER_KINDS)
+            all_of_them = ", or draw all runs with --over replications" if is_over else ""
+            why = f"for a picture of a single run, give its scenario file instead of the folder{all_of_them}."
         raise InputError(
             f"--kind {text}: results are drawn as {', '.join(RESULT_KINDS[:-1])} or {LINE}; {why}"
         )
@@ -217,15 +212,12 @@ def result_kind(text: str | None) -> str | None:
 
 
 def read_chart(folder: Path, request: ResultRequest) -> Chart:
-    """Read the picture's values from finished results.
-
-    Raise InputError if they or the results do not exist.
-    """
+    """Read the picture's values from finished results. Raises InputError if either does not exist."""
     manifest = finished(folder)
     space = read_space(folder)
     axis = _range_axis(space, request)
     over = None if axis is None else (axis, space.places(scan_rows(folder / RUNS), axis))
-    # A role chooses its rows alone, so that parts of flows stand beside no whole flow.
+    # With a role, only its rows count, so parts of flows are not mixed with whole flows.
     read = Tables.read(folder)
     tables = _all_rows(read, parts=request.role is not None)
     metric, rows = _choose_metric(_chosen(tables, request), request.y, parts_of_flows(read.flows))
@@ -237,13 +229,13 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
         return chart
     if over is not None:
         raise InputError(
-            f"--y2 {request.y2}: over a range there is one metric; name another factor with --x."
+            f"--y2 {request.y2}: a picture over a range has a single metric; give another factor with --x."
         )
     return _with_second(chart, rows, tables, request)
 
 
 def _with_values(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
-    """Return the rows that have a metric, or its ratios, and remarks on the other rows."""
+    """Return the rows with a metric, or its ratios, and remarks on the other rows."""
     here = rows.frame.drop_nulls(metric)
     missing = rows.frame.height - here.height
     rows = replace(
@@ -256,47 +248,48 @@ def _with_values(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
 
 
 def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: ResultRequest) -> Chart:
-    """Return a chart with a second metric, of the first table that has it and the picture's factors."""
+    """Return a chart with a second metric, from the first table with the metric and the chart's factors."""
     metric = str(request.y2)
     option = f"--y2 {metric}"
     if chart.kind not in (BAR, BOX, LINE):
-        raise InputError(f"{option}: a {chart.kind} has no second axis; draw {BAR}, {BOX} or {LINE}.")
+        raise InputError(f"{option}: the kind {chart.kind} has no second axis; use {BAR}, {BOX} or {LINE}.")
     if metric == chart.y:
-        raise InputError(f"{option}: it is on the left axis already; choose another metric.")
+        raise InputError(f"{option}: this metric is already on the left axis; choose another metric.")
     if len(chart.hue_levels) > len(FLOW_COLORS):
         raise InputError(
-            f"{option}: with it, only {len(FLOW_COLORS)} levels of {chart.hue} can be told apart."
+            f"{option}: with a second metric, {chart.hue} can have at most {len(FLOW_COLORS)} levels; select "
+            "some with --only."
         )
-    known = dict.fromkeys(name for rows in tables for name in _metrics(rows))
-    if metric not in known:
+    metrics = dict.fromkeys(name for rows in tables for name in _metrics(rows))
+    if metric not in metrics:
         raise InputError(
-            f"{option}: the results have no such column; did you mean '{nearest(metric, known)}'?"
+            f"{option}: the results have no column of this name; did you mean '{nearest(metric, metrics)}'?"
         )
     x = chart.x.split(_JOINT) if chart.x else []
-    told = [name for name in (*x, chart.hue, *_rest(first, [*x, chart.hue])) if name]
+    axes_factors = [name for name in (*x, chart.hue, *_rest(first, [*x, chart.hue])) if name]
     for rows in tables:
         if (
             metric not in _metrics(rows)
             or not rows.frame[metric].count()
-            or not set(told) <= set(rows.factors)
+            or not set(axes_factors) <= set(rows.factors)
         ):
             continue
         own = replace(request, role=request.role if rows.who == first.who else None)
         (chosen,) = _chosen([rows], own)[-1:]
         values = _with_values(chosen, metric, request)
         rest = _rest(first, [*x, chart.hue])
-        found = {
+        panels_by_title = {
             panel.title: panel for panel in _panels(values, metric, (x, [chart.hue]), rest, each_row=False)
         }
-        panels = [found.get(panel.title, ResultPanel(panel.title, [])) for panel in chart.panels]
+        panels = [panels_by_title.get(panel.title, ResultPanel(panel.title, [])) for panel in chart.panels]
         scale = _scale(values, metric, [group for panel in panels for group in panel.groups])
         second = Second(metric, _title(values.ratio, metric, scale), scale, panels)
         what = "the same" if chart.kind == LINE else "medians"
         note = f"Hollow symbols, right axis: {what} of {second.title}."
         return replace(chart, second=second, notes=[*chart.notes, note])
     raise InputError(
-        f"{option}: no table has it together with {units.listed(told)}, which the picture shows separately; "
-        "choose one level of each factor that its table lacks, with --only or --role."
+        f"{option}: no table contains this metric together with {units.listed(axes_factors)}; select a "
+        "single level of each factor that its table lacks, with --only or --role."
     )
 
 
@@ -305,47 +298,48 @@ def _title(ratio: Ratio | None, metric: str, scale: units.Scale) -> str:
 
 
 def _ratios(rows: _Rows, metric: str, request: ResultRequest) -> _Rows:
-    """Return a row for each replication with the ratio of the metric at two levels of a factor, now gone."""
+    """Return a row for each replication with the ratio of the metric at two levels, without their factor."""
     ratio = read_ratio(str(request.ratio), {name: rows.levels(name) for name in rows.factors})
-    for option, asked in (("--x", request.x), ("--hue", request.hue)):
-        if ratio.factor in _names(asked):
+    for option, text in (("--x", request.x), ("--hue", request.hue)):
+        if ratio.factor in _names(text):
             raise InputError(
-                f"{option} {asked}: --ratio takes two of its levels together; choose another factor."
+                f"{option} {text}: --ratio already uses two levels of {ratio.factor}; choose another factor."
             )
     factors = [name for name in rows.factors if name != ratio.factor]
     frame, alone = quotients(_per_replication(rows, metric), ratio, metric, [*factors, *_REPLICATION])
     if frame.is_empty():
         raise InputError(
-            f"--ratio {request.ratio}: no replication has {units.label(metric)} at both levels, not 0."
+            f"--ratio {request.ratio}: no replication has values of {units.label(metric)} at both levels "
+            "other than 0."
         )
     return replace(rows, frame=frame, factors=factors, ratio=ratio, alone=alone)
 
 
 def _source(identity: Identity, request: ResultRequest) -> str:
-    """Name the scenario of the results, the chosen part, and how they were made."""
     chosen = [*request.only, *([] if request.role is None else [f"role {request.role}"])]
-    made = [
+    facts = [
         f"seed {identity['seed']}",
         f"{identity['engine']} engine",
         f"lasthop {identity['lasthop_version']}",
     ]
-    return ", ".join([identity["scenario"], *chosen, *made])
+    return ", ".join([identity["scenario"], *chosen, *facts])
 
 
 def _range_axis(space: Space, request: ResultRequest) -> Range | None:
-    """Return the range on the horizontal axis: the chosen one, or by default the first."""
-    ranges = {one.name: one for one in space.ranges.values()}
+    """Return the range on the horizontal axis, by default the first."""
+    ranges = {range_.name: range_ for range_ in space.ranges.values()}
     if request.kind == BAND and not ranges:
         raise InputError(
-            f"--kind {BAND}: no factor of these results is a range; draw them as {BOX} or {LINE}."
+            f"--kind {BAND}: no factor of these results is a range; use {BOX} or {LINE}."
         )
     if request.x in ranges and request.kind not in (None, BAND):
         raise InputError(
-            f"--kind {request.kind}: {request.x} is a range, drawn as {BAND}; choose a named factor with --x."
+            f"--kind {request.kind}: {request.x} is a range, which needs {BAND}; choose a named factor with "
+            "--x."
         )
     if request.kind == BAND and request.x is not None and request.x not in ranges:
         raise InputError(
-            f"--x {request.x}: a {BAND} is drawn over a range; choose one of {', '.join(ranges)}."
+            f"--x {request.x}: the kind {BAND} needs a range; choose one of {', '.join(ranges)}."
         )
     if request.x is None and request.kind in (None, BAND):
         return next(iter(ranges.values()), None)
@@ -353,7 +347,7 @@ def _range_axis(space: Space, request: ResultRequest) -> Range | None:
 
 
 def _all_rows(tables: Tables, *, parts: bool) -> list[_Rows]:
-    """Return the tables in the order of the search for a metric; with `parts` of flows, or without."""
+    """Return the tables in which a metric is searched, in order; with `parts`, including parts of flows."""
     columns = tables.runs.collect_schema().names()
     factors = columns[: columns.index("set")]
     flows = with_computed(tables.flows)
@@ -367,19 +361,19 @@ def _all_rows(tables: Tables, *, parts: bool) -> list[_Rows]:
         (tables.stations, PLACE),
         (tables.runs, None),
     ]
-    found = []
+    rows_of_tables = []
     for rows, who in kinds:
         if rows is None or (frame := rows.collect()).is_empty():
             continue
         transfers = [pl.col("protocol").is_in(TRANSFER_PROTOCOLS).alias(_TRANSFER)] if who == "role" else []
         names = {column: factor_name(column) for column in factors}
-        own = [name for column, name in names.items() if column != name]  # the metric has a factor's name
+        own = [name for column, name in names.items() if column != name]  # metrics with a factor's name
         named = frame.with_columns(transfers).drop(own, strict=False).rename(names)
-        telling = [*names.values(), *([who] if who else [])]
-        found.append(_Rows(named.with_columns(pl.col(telling).cast(pl.String)), telling, who))
-    if not found:
-        raise InputError("The results hold no run.")
-    return found
+        keys = [*names.values(), *([who] if who else [])]
+        rows_of_tables.append(_Rows(named.with_columns(pl.col(keys).cast(pl.String)), keys, who))
+    if not rows_of_tables:
+        raise InputError("The results contain no run.")
+    return rows_of_tables
 
 
 def _metrics(rows: _Rows) -> list[str]:
@@ -387,72 +381,67 @@ def _metrics(rows: _Rows) -> list[str]:
 
 
 def _chosen(tables: Sequence[_Rows], request: ResultRequest) -> list[_Rows]:
-    """Return the part of each table that `--only` and `--role` leave.
-
-    Drop tables of which nothing is left.
-    """
+    """Return the part of each table that `--only` and `--role` select, without empty tables."""
     if request.only:
         runs = tables[-1]
-        known = {name: runs.levels(name) for name in runs.factors}
+        level_names = {name: runs.levels(name) for name in runs.factors}
         combinations = runs.frame.select(runs.factors).unique(maintain_order=True)
-        chosen = select_combinations(combinations, known, request.only)
+        chosen = select_combinations(combinations, level_names, request.only)
         tables = [rows.like(rows.frame.join(chosen, on=runs.factors, how="semi")) for rows in tables]
     if request.role is not None:
-        known_roles = [role for rows in tables if rows.who for role in rows.levels(rows.who)]
-        check_role(request.role, known_roles)
+        roles = [role for rows in tables if rows.who for role in rows.levels(rows.who)]
+        check_role(request.role, roles)
         tables = [
             rows.like(rows.frame.filter(pl.col(rows.who) == request.role)) for rows in tables if rows.who
         ]
     return [rows for rows in tables if not rows.frame.is_empty()]
 
 
-def _choose_metric(tables: Sequence[_Rows], asked: str | None, parts: Sequence[str]) -> tuple[str, _Rows]:
-    """Return the metric to draw, and the first table that has it; `parts` are roles that may have it, too."""
-    if asked is None:
+def _choose_metric(tables: Sequence[_Rows], wanted: str | None, parts: Sequence[str]) -> tuple[str, _Rows]:
+    """Return the metric to draw, and the first table with it; `parts` are roles that may also have it."""
+    if wanted is None:
         return _headline(tables)
-    known = list(dict.fromkeys(name for rows in tables for name in _metrics(rows)))
-    if asked not in known:
+    metrics = list(dict.fromkeys(name for rows in tables for name in _metrics(rows)))
+    if wanted not in metrics:
         raise InputError(
-            f"--y {asked}: the results have no such column; did you mean '{nearest(asked, known)}'? "
-            f"Columns: {', '.join(known)}."
+            f"--y {wanted}: the results have no column of this name; did you mean "
+            f"'{nearest(wanted, metrics)}'? "
+            f"Columns: {', '.join(metrics)}."
         )
     for rows in tables:
-        if asked in _metrics(rows) and rows.frame[asked].count():
-            return asked, rows
-    raise InputError(f"--y {asked}: none of the chosen rows has a value.{try_parts(parts)}")
+        if wanted in _metrics(rows) and rows.frame[wanted].count():
+            return wanted, rows
+    raise InputError(f"--y {wanted}: none of the selected rows has a value.{try_parts(parts)}")
 
 
 def _headline(tables: Sequence[_Rows]) -> tuple[str, _Rows]:
-    """Return the metric that tells most: from the first table that has any, the first that every row has."""
+    """Return the default metric: in the first table with any, preferably one with a value in every row."""
     for rows in tables:
-        # A stream lasts as long as it was told.
+        # The duration of a stream is an input.
         own = rows.like(rows.frame.filter(_TRANSFER)) if _TRANSFER in rows.frame.columns else rows
-        found = [name for name in _HEADLINES if name in _metrics(rows) and own.frame[name].count()]
-        whole = [name for name in found if own.frame[name].null_count() == 0]
-        if found:
-            return (whole or found)[0], own
-    raise InputError("None of the chosen rows has a metric to draw; name one with --y.")
+        candidates = [name for name in _HEADLINES if name in _metrics(rows) and own.frame[name].count()]
+        whole = [name for name in candidates if own.frame[name].null_count() == 0]
+        if candidates:
+            return (whole or candidates)[0], own
+    raise InputError("None of the selected rows has a default metric; give one with --y.")
 
 
-def _names(asked: str | None) -> list[str]:
-    """Return the factors that an option names, with commas between them."""
-    return [] if asked is None else [name.strip() for name in asked.split(",")]
+def _names(text: str | None) -> list[str]:
+    """Return the factors in an option, which are separated by commas."""
+    return [] if text is None else [name.strip() for name in text.split(",")]
 
 
-def _factor(rows: _Rows, option: str, asked: str) -> str:
-    if asked not in rows.factors:
+def _factor(rows: _Rows, option: str, name: str) -> str:
+    if name not in rows.factors:
         raise InputError(
-            f"{option} {asked}: the results have no such factor; did you mean "
-            f"'{nearest(asked, rows.factors)}'? Factors: {', '.join(rows.factors)}."
+            f"{option} {name}: the results have no factor of this name; did you mean "
+            f"'{nearest(name, rows.factors)}'? Factors: {', '.join(rows.factors)}."
         )
-    return asked
+    return name
 
 
 def _axes(rows: _Rows, request: ResultRequest) -> tuple[list[str], str]:
-    """Return the factors of the horizontal axis and the factor of the colours.
-
-    An empty name stands for none.
-    """
+    """Return the factors of the horizontal axis, and the factor of the colours, empty for none."""
     if request.kind == BAND:
         return [], _hue(rows, request, [])
     if request.kind == CDF and request.x is not None:
@@ -462,7 +451,7 @@ def _axes(rows: _Rows, request: ResultRequest) -> tuple[list[str], str]:
     varied = rows.varied()
     x = [_factor(rows, "--x", name) for name in _names(request.x)]
     if len(set(x)) < len(x):
-        raise InputError(f"--x {request.x}: a factor stands there twice.")
+        raise InputError(f"--x {request.x}: a factor occurs twice.")
     if request.x is None and request.kind != CDF:
         free = [name for name in varied if name not in (request.hue, rows.who)]
         x = free[-1:] or [name for name in varied if name == rows.who != request.hue]
@@ -477,15 +466,15 @@ def _hue(rows: _Rows, request: ResultRequest, x: Sequence[str]) -> str:
         hue = rows.who if rows.who in free else (free or [""])[-1]
     if request.kind == HEATMAP and not (x and hue):
         raise InputError(
-            f"--kind {HEATMAP}: it takes two factors with several levels; name them with --x and --hue."
+            f"--kind {HEATMAP} requires two factors with several levels; give them with --x and --hue."
         )
     most = MOST_ROWS if request.kind == HEATMAP else MOST_HUES
     if hue and hue in x:
-        raise InputError(f"--hue {hue}: it is on the horizontal axis already; choose another factor.")
+        raise InputError(f"--hue {hue}: this factor is already on the horizontal axis; choose another one.")
     if hue and len(rows.levels(hue)) > most:
         raise InputError(
-            f"--hue {hue}: it has {len(rows.levels(hue))} levels, but a reader can tell only {most} apart; "
-            "choose some with --only."
+            f"--hue {hue}: this factor has {len(rows.levels(hue))} levels, but a picture can show at most "
+            f"{most}; select some with --only."
         )
     return hue or ""
 
@@ -497,14 +486,14 @@ def _chart(
     request: ResultRequest,
     over: tuple[Range, pl.DataFrame] | None = None,
 ) -> Chart:
-    """Return a chart, maybe over a range; the column `AT` of `over` has the level of each replication."""
+    """Return a chart. `over` is a range, and a table with its level in each replication (column `AT`)."""
     axis, places = over or (None, None)
     request = replace(request, kind=BAND) if axis else request
     x, hue = _axes(rows, request)
     rest = _rest(rows, [*x, hue])
     panels = _panels(rows, metric, (x, [hue]), rest, each_row=request.kind == CDF, places=places)
-    shown = panels[:MOST_RESULT_PANELS]
-    drawn = [group for panel in shown for group in panel.groups]
+    visible = panels[:MOST_RESULT_PANELS]
+    drawn = [group for panel in visible for group in panel.groups]
     x_levels = [level for level in _levels(rows, x) if level in {group.x for group in drawn}]
     hue_levels = [level for level in _levels(rows, [hue]) if level in {group.hue for group in drawn}]
     numeric = len(x) == 1 and len(x_levels) >= _FEW_LEVELS and levels.numbers(x_levels) is not None
@@ -512,7 +501,7 @@ def _chart(
     _check_whiskers(request, kind)
     scale = _scale(rows, metric, drawn)
     title = axis.name if axis else _JOINT.join(x)
-    chart = Chart(name, kind, metric, title, hue, x_levels, hue_levels, shown, scale, [], axis)
+    chart = Chart(name, kind, metric, title, hue, x_levels, hue_levels, visible, scale, [], axis)
     chart = replace(chart, whiskers=request.whiskers or IQR, ratio=rows.ratio)
     return replace(chart, notes=[_method(chart, drawn), *_remarks(rows, kind, len(panels), rest)])
 
@@ -526,37 +515,33 @@ def _scale(rows: _Rows, metric: str, drawn: Sequence[Group]) -> units.Scale:
 def _check_whiskers(request: ResultRequest, kind: str) -> None:
     if request.whiskers is not None and kind != BOX:
         raise InputError(
-            f"--whiskers {request.whiskers}: only boxes have them, and this is a {kind}; add --kind {BOX}."
+            f"--whiskers {request.whiskers}: the kind {kind} has no whiskers; add --kind {BOX}."
         )
     if request.whiskers not in (None, *WHISKERS):
         raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
 
 
 def _rest(rows: _Rows, shown: Sequence[str]) -> list[str]:
-    """Return the factors that panels must tell apart: they vary where everything on the axes is equal."""
-    told = [name for name in shown if name]
+    """Return the factors that need panels: they vary between rows with equal levels on the axes."""
+    distinct = [name for name in shown if name]
     rest: list[str] = []
     for name in rows.varied():
-        if name in told:
+        if name in distinct:
             continue
-        apart = rows.frame.select(*told, *rest).n_unique() if told or rest else 1
-        if rows.frame.select(*told, *rest, name).n_unique() > apart:
+        apart = rows.frame.select(*distinct, *rest).n_unique() if distinct or rest else 1
+        if rows.frame.select(*distinct, *rest, name).n_unique() > apart:
             rest.append(name)
     return rest
 
 
 def _levels(rows: _Rows, factors: Sequence[str]) -> list[str]:
-    """Return the combinations of the levels of some factors.
-
-    Without factors, a combination without a name.
-    """
+    """Return the combinations of the levels of some factors; without factors, an empty text."""
     return [
         _JOINT.join(levels) for levels in itertools.product(*(rows.levels(name) for name in factors if name))
     ]
 
 
 def _level(factors: Sequence[str]) -> pl.Expr:
-    """Return the combination of levels in a row."""
     named = [pl.col(name) for name in factors if name]
     return pl.concat_str(named, separator=_JOINT) if named else pl.lit("")
 
@@ -572,7 +557,7 @@ def _panels(
 ) -> list[ResultPanel]:
     """Return a panel for each combination of the levels of `rest` that has values.
 
-    `places` has the level of a range in each replication; groups follow this order.
+    `places` has the level of a range in each replication, by which groups are sorted.
     """
     values = rows.frame if each_row else _per_replication(rows, metric)
     if places is not None:
@@ -590,28 +575,28 @@ def _panels(
         title = ", ".join(
             f"{name}\u00a0=\u00a0{level}" for name, level in zip(rest, combination, strict=True)
         )
-        found = [(a, b, groups[a, b]) for a, b in pairs if (a, b) in groups]
+        present = [(a, b, groups[a, b]) for a, b in pairs if (a, b) in groups]
         panels.append(
             ResultPanel(
                 title,
-                [Group(a, b, f[metric].to_list(), f[AT].to_list() if AT in f else []) for a, b, f in found],
+                [Group(a, b, f[metric].to_list(), f[AT].to_list() if AT in f else []) for a, b, f in present],
             )
         )
     return panels
 
 
 def _per_replication(rows: _Rows, metric: str) -> pl.DataFrame:
-    """Return one value for each replication: flows of one role in one run do not count as independent."""
+    """Return a value for each replication, because flows of a role in a run are not independent."""
     return rows.frame.group_by([*rows.factors, *_REPLICATION], maintain_order=True).agg(pl.col(metric).mean())
 
 
 def _method(chart: Chart, groups: Sequence[Group]) -> str:
-    """Say what is drawn, and how many values are behind it."""
+    """Describe what is drawn, from how many values."""
     kind = chart.kind
     sizes = [len(group.values) for group in groups]
     count = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     if kind == BAND and min(sizes) <= chart.window:
-        return f"Dots: runs. A band takes more than {chart.window} of them."
+        return f"Dots: runs. A band requires more than {chart.window} of them."
     if kind == BAND:
         band = f"running median and 10th to 90th percentile of {chart.window} neighbours"
         return f"Dots: runs. Line and band: {band}."
@@ -629,22 +614,22 @@ def _method(chart: Chart, groups: Sequence[Group]) -> str:
         return f"Means of {replications} with 95 % confidence intervals (Student's t)."
     if kind == HEATMAP and max(sizes) > 1:
         return f"Means of {replications}."
-    return f"Values of {replications}: there are no intervals."
+    return f"Values of {replications}, without intervals."
 
 
-def _remarks(rows: _Rows, kind: str, found: int, rest: Sequence[str]) -> list[str]:
-    said = []
+def _remarks(rows: _Rows, kind: str, count: int, rest: Sequence[str]) -> list[str]:
+    remarks = []
     if rows.ratio is not None:
-        said.append("Ratios are of equal replications.")
+        remarks.append("Ratios are computed between equal replications.")
     if rows.alone:
-        said.append(f"{rows.alone} values have no partner, or 0, and are left out.")
+        remarks.append(f"{rows.alone} values are omitted because their partner is missing or 0.")
     if rows.averaged and (kind != CDF or rows.ratio is not None):
-        said.append(f"A replication's value is the mean over its flows of the same {rows.who or 'kind'}.")
+        remarks.append(f"A replication's value is the mean over its flows of the same {rows.who or 'kind'}.")
     if rows.missing:
-        said.append(f"{rows.missing} and are left out.")
-    if found > MOST_RESULT_PANELS:
-        said.append(
-            f"The first {MOST_RESULT_PANELS} of {found} combinations of {', '.join(rest)} are shown; "
-            "choose others with --only."
+        remarks.append(f"{rows.missing} and are omitted.")
+    if count > MOST_RESULT_PANELS:
+        remarks.append(
+            f"The first {MOST_RESULT_PANELS} of {count} combinations of {', '.join(rest)} are shown; "
+            "select others with --only."
         )
-    return said
+    return remarks

@@ -1,4 +1,4 @@
-"""Pictures over replications: the median of each level in every step, and a band around it."""
+"""Pictures over replications: the median of each level in each step, with a band."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lasthop.present.pictures.shapes import Layer, Panel, Picture, caption, chec
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """The values that a kind of picture takes from the time series, of each flow or of the hop."""
+    """The values of a kind of picture: a metric of the time series, of each flow or of the hop."""
 
     metric: str
     quantity: str
@@ -51,18 +51,16 @@ class OverPicture:
     left_out: list[str]
 
     def of(self, panels: Sequence[Panel]) -> Picture:
-        """Return a picture of some of the panels."""
         start, stop = self.span
         return Picture(
             [panel.within(start, stop) for panel in panels], start, stop, [], [*self.notes, *self.left_out]
         )
 
-    def told(self) -> list[str]:
-        """Return the notes on how to read it, and on what it leaves out."""
+    def remarks(self) -> list[str]:
+        """Return the notes on the picture, and on omitted flows."""
         return [*self.notes, *(f"{note} Choose others with --flow." for note in self.left_out)]
 
     def caption(self, panels: Sequence[Panel]) -> str:
-        """Return the caption of some of the panels."""
         return caption(panels, self.source, [*self.notes, *self.left_out])
 
 
@@ -82,16 +80,13 @@ class _Folded:
         return {level: rows.filter(wanted & enough) for level, rows in self.levels.items()}
 
     def flows(self, metric: str) -> list[tuple[str, str]]:
-        """Return the flows that have a metric, with the directions of their data."""
+        """Return the flows with a metric, and the directions of their data."""
         own = pl.concat(self.levels.values()).filter(pl.col("flow").is_not_null(), pl.col("metric") == metric)
         return own.select("flow", "direction").unique(maintain_order=True).rows()
 
 
 def check_kinds(text: str | None) -> list[str]:
-    """Return the kinds of `--kind`, or the default kinds of the hop.
-
-    Raise `InputError` for a kind of a single run.
-    """
+    """Return the kinds in `--kind`, or the default kinds. Raises `InputError` for kinds of a single run."""
     kinds = list(_USUAL_KINDS) if text is None else [kind.strip() for kind in text.split(",")]
     for kind in kinds:
         if kind not in OVER_KINDS:
@@ -109,50 +104,48 @@ def picture_over(
     span: tuple[float | None, float | None],
 ) -> OverPicture:
     """Run all replications of each run's cell and set, and return their picture."""
-    asked = check_kinds(kinds)
+    chosen = check_kinds(kinds)
     if len(runs) > len(FLOW_COLORS):
         raise InputError(
-            f"--over replications: {len(runs)} cells are chosen, but a reader can tell only "
-            f"{len(FLOW_COLORS)} lines apart; choose some with --only."
+            f"--over replications: a picture can show at most {len(FLOW_COLORS)} cells, not {len(runs)}; "
+            "select some with --only."
         )
-    drawn = _fold(runs)
-    check_flows(flows, [flow for flow, _ in drawn.flows("goodput_Bps")])
+    folded = _fold(runs)
+    check_flows(flows, [flow for flow, _ in folded.flows("goodput_Bps")])
     panels, left_out = [], []
-    for kind in asked:
-        found, said = _panels(drawn, kind, flows)
-        if kinds is not None and not found:
-            lack = (
-                "several flows that share the link at a time" if kind == "fairness" else "a flow that has it"
-            )
+    for kind in chosen:
+        drawn_panels, remarks = _panels(folded, kind, flows)
+        if kinds is not None and not drawn_panels:
+            lack = "no flows share the link at a time" if kind == "fairness" else "no flow has such values"
             raise InputError(
-                f"--kind {kinds}: '{kind}' needs {lack}, and there is none; draw goodput or queue."
+                f"--kind {kinds}: '{kind}' cannot be drawn, because {lack}; draw goodput or queue."
             )
-        panels += found
-        left_out += said
+        panels += drawn_panels
+        left_out += remarks
     plan = runs[0].plan
     cells = "; ".join(run.cell.key for run in runs if run.cell.key) or "its only cell"
     source = (
-        f"{plan.study.name}, {cells}, {drawn.replications} replications of set {runs[0].set_number}, "
+        f"{plan.study.name}, {cells}, {folded.replications} replications of set {runs[0].set_number}, "
         f"{made_by(plan)}"
     )
     lines = (
-        f"Lines: medians over {drawn.replications} replications, in steps of {_step(drawn)} in which at "
+        f"Lines: medians over {folded.replications} replications, in steps of {_step(folded)} in which at "
         f"least half of them have a value; bands: {BAND_WORDS}."
     )
     return OverPicture(panels, _span(span, panels), source, [lines], list(dict.fromkeys(left_out)))
 
 
 def _fold(runs: Sequence[ChosenRun]) -> _Folded:
-    """Run everything; steps are as long as for a single run: the longest among the first replications."""
+    """Run all replications. The step is that of a single run, the longest among the first replications."""
     steps = [step for run in runs for step in run.overview().series["step_s"][:1]]
     if not steps:
-        raise InputError("--over replications: nothing is sent in the chosen cells.")
+        raise InputError("--over replications: no packet is sent in the selected cells.")
     tables = [fold(run, round(max(steps) * 1e9)) for run in runs]
     return _Folded(dict(zip(_names(runs), tables, strict=True)), max(steps), runs[0].plan.replications)
 
 
 def _names(runs: Sequence[ChosenRun]) -> list[str]:
-    """Name each run by the levels that distinguish its cell from the others."""
+    """Return the levels that distinguish the cell of each run from the others."""
     levels = {factor: [run.cell.levels.get(factor, "") for run in runs] for factor in runs[0].cell.levels}
     varied = [factor for factor, own in levels.items() if len(set(own)) > 1]
     return [
@@ -160,42 +153,42 @@ def _names(runs: Sequence[ChosenRun]) -> list[str]:
     ]
 
 
-def _step(drawn: _Folded) -> str:
-    by = scale("s", [drawn.step_s])
-    return f"{drawn.step_s * by.factor:g} {by.unit}"
+def _step(folded: _Folded) -> str:
+    by = scale("s", [folded.step_s])
+    return f"{folded.step_s * by.factor:g} {by.unit}"
 
 
-def _panels(drawn: _Folded, name: str, flows: Sequence[str]) -> tuple[list[Panel], list[str]]:
+def _panels(folded: _Folded, name: str, flows: Sequence[str]) -> tuple[list[Panel], list[str]]:
     """Return the panels of a kind, and the remarks on flows without a panel.
 
     Without `flows`, there is a panel of the whole hop for each direction of data.
     """
     kind = _KINDS[name]
-    having = [(flow, way) for flow, way in drawn.flows(kind.metric) if not flows or flow in flows]
+    having = [(flow, way) for flow, way in folded.flows(kind.metric) if not flows or flow in flows]
     notes: list[str] = []
     if kind.of_flows and not flows and len(having) > MOST_PANELS:
-        notes.append(f"{MOST_PANELS} of {len(having)} flows have a panel of their own.")
+        notes.append(f"{MOST_PANELS} of {len(having)} flows have a panel.")
         having = having[:MOST_PANELS]
     whole = not having if flows else not kind.of_flows
-    ways = dict.fromkeys(way for flow, way in drawn.flows("goodput_Bps") if not flows or flow in flows)
+    ways = dict.fromkeys(way for flow, way in folded.flows("goodput_Bps") if not flows or flow in flows)
     of: list[tuple[str | None, str]] = [(None, way) for way in ways] if whole else [*having]
     panels = []
     for flow, way in of:
         subject = flow or (way if len(ways) > 1 else "")
-        layers = filled(_layers(drawn, kind, flow, way))
+        layers = filled(_layers(folded, kind, flow, way))
         if layers:
-            quantity = f"{kind.quantity} over {_step(drawn)}" if name == "goodput" else kind.quantity
+            quantity = f"{kind.quantity} over {_step(folded)}" if name == "goodput" else kind.quantity
             panels.append(scaled(Panel(name, quantity, kind.unit, layers, subject, top=kind.top)))
     return panels, notes
 
 
-def _layers(drawn: _Folded, kind: _Kind, flow: str | None, way: str) -> Iterator[Layer]:
-    """Yield the bands of all levels, and above them their medians; both end at a pause."""
-    rows = drawn.rows(kind, flow, way)
+def _layers(folded: _Folded, kind: _Kind, flow: str | None, way: str) -> Iterator[Layer]:
+    """Yield the bands of all levels, then their medians on top; both are interrupted at pauses."""
+    rows = folded.rows(kind, flow, way)
     for mark_of in (marks.Mark.banded, marks.Mark.of):
         for place, (level, own) in enumerate(rows.items()):
             mark = mark_of(marks.MEDIAN, Look(level, FLOW_COLORS[place]))
-            for x, low, middle, high in _stretches(own, drawn.step_s):
+            for x, low, middle, high in _stretches(own, folded.step_s):
                 is_band = mark.shape is Shape.BANDS
                 yield Layer(
                     mark,
@@ -215,7 +208,7 @@ def _stretches(rows: pl.DataFrame, step_s: float) -> Iterator[tuple[list[float],
         yield tuple(closed[name].to_list() for name in ("time_s", "low", "median", "high"))
 
 
-def _span(asked: tuple[float | None, float | None], panels: Sequence[Panel]) -> tuple[float, float]:
-    """Return the times to draw: the given ones, or else from 0 to the end of the last line."""
+def _span(wanted: tuple[float | None, float | None], panels: Sequence[Panel]) -> tuple[float, float]:
+    """Return the times to draw, by default from 0 to the end of the last line."""
     end = max((layer.x[-1] for panel in panels for layer in panel.layers), default=0.0)
-    return check_span(asked[0] or 0.0, end if asked[1] is None else asked[1], end)
+    return check_span(wanted[0] or 0.0, end if wanted[1] is None else wanted[1], end)

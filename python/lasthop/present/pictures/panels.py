@@ -1,4 +1,4 @@
-"""From the tables of a trace to panels: series with their marks, ready for any drawing library."""
+"""The panels of a trace: series with their marks, for any drawing library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _layer(mark: Mark, rows: pl.DataFrame, y: str, per: float = 1.0, flow: str =
 
 
 def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
-    """Bars from `seq` to `end`, labelled as in tcpdump."""
+    """Return bars from `seq` to `end`, labelled as in tcpdump."""
     first, last = rows["seq"].to_list(), rows["end"].to_list()
     labels = (
         rows.select(pl.format("{}:{} ({})", "seq", "end", pl.col("end") - pl.col("seq")))
@@ -43,7 +43,7 @@ def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
 
 
 def scaled(panel: Panel) -> Panel:
-    """Return a panel in `s`, `B` or `B/s`, converted to the unit that suits its largest value."""
+    """Convert a panel in `s`, `B` or `B/s` to a unit that suits its largest value."""
     by = scale(panel.unit, [panel.peak()])
     return replace(panel, unit=by.unit, layers=[layer.times(by.factor) for layer in panel.layers])
 
@@ -58,11 +58,11 @@ def _sack_blocks(acks: pl.DataFrame) -> pl.DataFrame:
 
 
 def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
-    """Sequence numbers over time, as tcptrace draws them.
+    """Return sequence numbers over time, drawn as by tcptrace.
 
-    Segments and retransmissions stand at the time of sending, from their first byte to their last. The lines
-    of acknowledged bytes and of the advertised window, and SACK blocks, stand at the time when the sender
-    learned of them.
+    Segments and retransmissions are at the time of sending, from their first byte to their last. The lines of
+    acknowledged bytes and of the advertised window, and SACK blocks, are at the time when the sender gets
+    them.
     """
     packets = tables.packets_of(flow)
     outbound = packets.filter(pl.col("direction") == flow.direction)
@@ -83,9 +83,9 @@ def sequence_panel(tables: TraceTables, flow: FlowOf, look: Look) -> Panel:
     for kind, mark in marks.RETRANSMISSIONS.items():
         if kind not in happened:
             continue
-        # A run without any such event has a column of nulls.
-        found = events.filter(_event(kind)).select("time_ns", pl.col("seq").cast(pl.Int64))
-        again = found.join(sent, on=["time_ns", "seq"])
+        # Without such events the column has only nulls.
+        retransmitted = events.filter(_event(kind)).select("time_ns", pl.col("seq").cast(pl.Int64))
+        again = retransmitted.join(sent, on=["time_ns", "seq"])
         layers.append(_bars(mark, again))
     probes = events.filter(_event("tail-loss-probe")).select("time_ns", pl.col("seq").cast(pl.Int64))
     layers.append(_bars(marks.NEW_PROBE, probes.join(new, on=["time_ns", "seq"])))
@@ -101,18 +101,18 @@ def _drops_in(packets: pl.DataFrame) -> list[tuple[str, Mark]]:
 
 
 def queue_panels(tables: TraceTables, place: int, cast: Cast) -> list[Panel]:
-    """Length of the router queue of a place in packets, RED's average, drops and marks.
+    """Return the router queue of a place in packets, with RED's average, drops and marks.
 
-    A router with classes has a line for each class, in the colour of its flow if it has only one. An average
-    over bytes has a panel of its own.
+    A router with classes has a line for each class, in the flow's colour if the class has a single flow. An
+    average in bytes has a separate panel.
     """
     queues = tables.facts.sides[place]["queues"]
     events = tables.packets.filter(pl.col("place") == place)
     if len(queues) > 1:
-        # A drop names no class; its flow's other packets do.
-        known = pl.col("queue_class").forward_fill().backward_fill().over("flow")
-        events = events.with_columns(queue_class=known, queue_packets="queue_class_packets")
-    layers, apart = [], []
+        # A drop has no class, but other packets of its flow have one.
+        queue_class = pl.col("queue_class").forward_fill().backward_fill().over("flow")
+        events = events.with_columns(queue_class=queue_class, queue_packets="queue_class_packets")
+    layers, in_bytes = [], []
     for number, queue in enumerate(queues):
         own = events.filter(pl.col("queue_class") == number) if len(queues) > 1 else events
         own = own.with_columns(
@@ -125,14 +125,14 @@ def queue_panels(tables: TraceTables, place: int, cast: Cast) -> list[Panel]:
             length, average = length.of(look), average.of(look)
         averages = own.drop_nulls("queue_average")
         if queue["red_in_bytes"]:
-            apart.append(_layer(average, averages, "queue_average"))
+            in_bytes.append(_layer(average, averages, "queue_average"))
         else:
             layers.append(_layer(average, averages, "queue_average"))
         layers += [_layer(length, _lengths(own), "queue_packets"), *_queue_events(own)]
-    found = [Panel("queue", "router queue", "packets", filled(layers))]
-    if apart:
-        found.append(scaled(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(apart))))
-    return found
+    panels_ = [Panel("queue", "router queue", "packets", filled(layers))]
+    if in_bytes:
+        panels_.append(scaled(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(in_bytes))))
+    return panels_
 
 
 def _look_of_class(name: str, number: int, flows: pl.Series, cast: Cast) -> Look:
@@ -151,7 +151,7 @@ def _queue_events(events: pl.DataFrame) -> list[Layer]:
     layers = [_layer(marks.ECN_MARK, events.filter(_event("marked")), "queue_packets")]
     for event, mark in _drops_in(events):
         dropped = events.filter(_event(event))
-        if event in marks.LINK_DROPS:  # on the axis, because the queue is not the cause
+        if event in marks.LINK_DROPS:  # drawn at 0, because the queue is not the cause
             dropped = dropped.with_columns(queue_packets=pl.lit(0.0))
         layers.append(_layer(mark, dropped, "queue_packets"))
     return layers
@@ -162,10 +162,7 @@ def _transfers(cast: Cast) -> list[FlowOf]:
 
 
 def _windows(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
-    """Congestion windows and slow-start thresholds, in segments; no line while a threshold is infinite.
-
-    Flows in grey show the window alone.
-    """
+    """Yield congestion windows and slow-start thresholds, in segments; grey flows have no threshold."""
     layers = []
     for flow, look in cast.painted(transfers := _transfers(cast)):
         events = tables.sender_events(flow)
@@ -180,10 +177,10 @@ def _windows(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
 
 
 def _round_trips(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
-    """Measured round-trip times, the timeout computed from them, and expiries of the timer.
+    """Yield measured round-trip times, the RTO computed from them, and expiries of the timer.
 
-    The timeout is the one after the last sample: exponential back-off shows in the spacing of expiries. Flows
-    in grey show no timeout.
+    The RTO does not include exponential backoff, which is visible in the distance of expiries. Grey flows
+    have no RTO.
     """
     layers = []
     for flow, look in cast.painted(transfers := _transfers(cast)):
@@ -203,7 +200,7 @@ def _round_trips(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
 
 
 def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
-    """Return steps of the rate, sizes per second: at every time the sum over the last `window` seconds."""
+    """Return steps of the rate, size per second: at every time the mean over the last `window` seconds."""
     some = [(time, size) for time, size in arrivals if size]
     changes = sorted([*some, *((time + window, -size) for time, size in some)])
     x: list[float] = []
@@ -220,16 +217,16 @@ def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[
 
 
 def rate_window_s(duration: float) -> float:
-    """Return a round number of seconds, 1, 2 or 5 times a power of ten, about a thirtieth of `duration`."""
+    """Return about a thirtieth of `duration`, as 1, 2 or 5 times a power of ten."""
     wanted = max(duration, 1e-3) / 30
     power = 10.0 ** math.floor(math.log10(wanted))
     return min((factor * power for factor in (1, 2, 5, 10)), key=lambda width: abs(math.log(width / wanted)))
 
 
 def _goodput(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
-    """Goodput: payload that reached the receiver for the first time, over a window of time before.
+    """Yield the goodput: payload that reached the receiver for the first time, over a sliding window.
 
-    Flows without a colour are shown as one, by their sum, unless the cast shows them one by one.
+    Flows without a colour are summed, unless the cast shows them one by one.
     """
     window = rate_window_s(tables.end_s())
     together = replace(cast.others, name=f"{cast.others.name} together")
@@ -250,11 +247,10 @@ def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
 
 
 def _stack(tables: TraceTables, cast: Cast, direction: str) -> Panel:
-    """Goodput of the flows of a direction on top of each other, and the capacity of the link.
+    """Return the stacked goodput of the flows of a direction, and the capacity of the link.
 
-    Of several hops, the link is that of the bottleneck, and the flows are those that cross it. Flows
-    without a colour are one band, by their sum, unless the cast shows them one by one. So the top of the
-    stack is the goodput of all.
+    Of several hops, the link is that of the bottleneck, and the flows are those that cross it. Flows without
+    a colour are summed in one band, unless the cast shows them one by one, so the top is the total goodput.
     """
     hop = _of_hop(tables, direction)
     times = hop["time_s"].to_list()
@@ -279,8 +275,8 @@ def _stack(tables: TraceTables, cast: Cast, direction: str) -> Panel:
             continue
         added = hop.select("time_s").join(rates, on="time_s", how="left", maintain_order="left")
         high = [a + (b or 0.0) for a, b in zip(low, added["goodput_Bps"], strict=True)]
-        shown = members[0] if len(members) == 1 else ""
-        layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high, flow=shown), tables))
+        flow = members[0] if len(members) == 1 else ""
+        layers.append(_to_end(Layer(marks.STACKED.of(look), times, low, high, flow=flow), tables))
         low = high
     layers.append(_to_end(_layer(marks.CAPACITY, hop, "capacity_Bps"), tables))
     return scaled(
@@ -289,7 +285,7 @@ def _stack(tables: TraceTables, cast: Cast, direction: str) -> Panel:
 
 
 def _fairness(tables: TraceTables, _: Cast, direction: str) -> Panel:
-    """Jain's index over the goodput of flows that had data to send, in each step with several such flows."""
+    """Return Jain's index of the goodput of flows with data to send, in each step with several of them."""
     hop = _of_hop(tables, direction).with_columns(
         pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
     )
@@ -304,14 +300,14 @@ def _step(tables: TraceTables) -> str:
 
 
 def _to_end(layer: Layer, tables: TraceTables) -> Layer:
-    """Make the last step as long as the others."""
+    """Extend the last step to the length of the others."""
     end = layer.x[-1] + tables.series["step_s"][0]
     far = None if layer.far is None else [*layer.far, layer.far[-1]]
     return replace(layer, x=[*layer.x, end], y=[*layer.y, layer.y[-1]], far=far)
 
 
 def _delays(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
-    """Distribution functions of the one-way delays of each flow's data: the share that took no longer.
+    """Yield distribution functions of the one-way delays of each flow's data.
 
     If flows were chosen by name, the other flows of the run are grey.
     """
@@ -336,13 +332,13 @@ def _waterfalls(tables: TraceTables, cast: Cast) -> list[Panel]:
 
 
 def _sequences(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
+    return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.in_bytes)]
 
 
 def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
-    shown = len(cast.places) > 1 or len(tables.facts.hops) > 1
+    is_named = len(cast.places) > 1 or len(tables.facts.hops) > 1
     return [
-        replace(panel, subject=tables.facts.title(place) if shown else "")
+        replace(panel, subject=tables.facts.title(place) if is_named else "")
         for place in cast.places
         for panel in queue_panels(tables, place, cast)
     ]
@@ -351,16 +347,16 @@ def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:
 def _of_bottlenecks(
     panel_of: Callable[[TraceTables, Cast, str], Panel], tables: TraceTables, cast: Cast
 ) -> Iterator[Panel]:
-    """Yield a panel for each direction in which data cross the bottleneck; of several hops, named."""
+    """Yield a panel for each direction in which data cross the bottleneck, named if there are several."""
     bottlenecks = tables.facts.bottlenecks
     directions = dict.fromkeys(
         flow.direction for flow in cast.flows if bottlenecks[flow.direction] in flow.route
     )
-    shown = len(directions) > 1 or len(tables.facts.hops) > 1
+    is_named = len(directions) > 1 or len(tables.facts.hops) > 1
     for way in directions:
         panel = panel_of(tables, cast, way)
         if panel.layers:
-            yield replace(panel, subject=tables.facts.title(bottlenecks[way]) if shown else "")
+            yield replace(panel, subject=tables.facts.title(bottlenecks[way]) if is_named else "")
 
 
 _PANELS: dict[str, Callable[[TraceTables, Cast], Iterable[Panel]]] = {
@@ -378,21 +374,18 @@ _PANELS: dict[str, Callable[[TraceTables, Cast], Iterable[Panel]]] = {
 }
 
 KINDS = tuple(_PANELS)
-"""Kinds of pictures of a run, in the order in which they stand below each other."""
+"""Kinds of pictures of a run, in the order from top to bottom."""
 _ON_REQUEST = ("stack", "fairness", "delay", LADDER, SIZES)
 USUAL_KINDS = tuple(kind for kind in KINDS if kind not in _ON_REQUEST)
 OF_EVERY_PACKET = (LADDER, SIZES)
-"""Kinds that need a recording of every event in the chosen part of the run. Each is drawn alone.
-
-The other kinds need only an overview.
-"""
+"""Kinds that need every event in the chosen part of the run, not only an overview. Each is drawn alone."""
 
 
 def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast | None = None) -> list[Panel]:
-    """Return the panels of the given kinds, with all flows by default; none if there is nothing to show.
+    """Return the panels of these kinds, if they have contents, by default with all flows.
 
-    There is a waterfall for each page that the flows load and a sequence panel for each TCP flow, if `cast`
-    gives it one, and a queue panel for each direction of a hop that carries data.
+    There is a waterfall for each page load and a sequence panel for each TCP flow, as far as `cast` selects
+    them, and a queue panel for each direction of a hop that carries data.
     """
     cast = cast or Cast.of(tables)
     return [panel for kind in kinds for panel in _PANELS[kind](tables, cast)]

@@ -15,45 +15,45 @@ _LOWER = "lower"
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A metric at one level of a factor, divided by the metric at another level."""
+    """The ratio of a metric at two levels of a factor."""
 
     factor: str
     upper: str
     lower: str
 
     def title(self, metric: str) -> str:
-        """Return the title of its axis."""
+        """Return the title of the axis."""
         return f"ratio of {units.label(metric)}, {self.factor} {self.upper}\u00a0/\u00a0{self.lower}"
 
 
 def read_ratio(text: str, levels: dict[str, list[str]]) -> Ratio:
-    """Read `FACTOR=LEVEL/LEVEL`, given the levels of each factor; a level may contain strokes itself."""
+    """Read `FACTOR=LEVEL/LEVEL`, given the levels of each factor; a level may contain slashes."""
     factor, equals, pair = text.partition("=")
     if not equals:
-        raise InputError(f"--ratio {text}: write it as FACTOR=LEVEL/LEVEL.")
+        raise InputError(f"--ratio {text}: the form is FACTOR=LEVEL/LEVEL.")
     if factor not in levels:
         raise InputError(
             f"--ratio {text}: the results have no factor '{factor}'; did you mean "
             f"'{nearest(factor, levels)}'? Factors: {', '.join(levels)}."
         )
-    known = levels[factor]
+    names = levels[factor]
     parts = pair.split("/")
     for cut in range(1, len(parts)):
         upper, lower = "/".join(parts[:cut]), "/".join(parts[cut:])
-        if upper in known and lower in known and upper != lower:
+        if upper in names and lower in names and upper != lower:
             return Ratio(factor, upper, lower)
     raise InputError(
-        f"--ratio {text}: '{pair}' is no pair of different levels of {factor}; write "
-        f"{factor}={known[0]}/{known[-1]}, say. Levels: {', '.join(known)}."
+        f"--ratio {text}: '{pair}' is not a pair of different levels of {factor}; write for example "
+        f"{factor}={names[0]}/{names[-1]}. Levels: {', '.join(names)}."
     )
 
 
 def quotients(
     values: pl.DataFrame, ratio: Ratio, metric: str, who: Sequence[str]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the ratios of values that agree in `who`, and how many values have no partner other than 0.
+    """Return the ratios of values that agree in `who`, and the number of values that have no ratio.
 
-    Both values come from equal replications, which met the same link and the same arrivals.
+    Both values come from equal replications, which have the same link states and arrivals.
     """
     upper, lower = (values.filter(pl.col(ratio.factor) == level) for level in (ratio.upper, ratio.lower))
     pairs = upper.join(

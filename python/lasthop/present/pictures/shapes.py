@@ -1,7 +1,4 @@
-"""The parts of a picture of a run: layers of values with their marks, panels over one time axis, captions.
-
-Captions say what a picture shows, and of which runs. They stand in a file of their own, or nowhere.
-"""
+"""The parts of a picture of a run: layers of values with their marks, panels over a time axis, captions."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class Layer:
     far: Sequence[float] | None = None
     labels: Sequence[str] | None = None
     flow: str = ""
-    """The flow that it shows, in a panel of several flows."""
+    """The flow of the layer, in a panel of several flows."""
     ends: Sequence[float] | None = None
 
     def peak(self) -> float:
@@ -45,7 +42,7 @@ class Layer:
         return replace(self, y=y, far=None if self.far is None else [value * factor for value in self.far])
 
     def within(self, start: float, stop: float) -> Layer:
-        """Return the part between two times; a line of steps enters and leaves at its height."""
+        """Return the part between two times; step lines are cut at its ends."""
         if self.x and start <= min(self.x) and max(self.x) <= stop:
             return self
         inside = [i for i, x in enumerate(self.x) if start <= x <= stop]
@@ -64,14 +61,12 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes.
+    """A pair of axes.
 
-    `subject` tells panels of one kind apart; `rows` names the heights 0, 1, ... of spans, or the hosts at the
-    sides of a ladder.
-
-    `of_flows` says whether it shows flows; a `Cast` may have left some out. `across` is the quantity on the
-    horizontal axis, with its unit, if that is not time. `top` is the end of the vertical axis, if it is
-    known.
+    `subject` distinguishes panels of a kind; `rows` names the heights 0, 1, ... of spans, or the hosts at the
+    sides of a ladder. `of_flows` is whether it shows flows, of which a `Cast` may have omitted some. `across`
+    is the quantity on the horizontal axis with its unit, if this is not time. `top` is the upper end of the
+    vertical axis, if fixed.
     """
 
     kind: str
@@ -84,16 +79,15 @@ class Panel:
     across: str = ""
     top: float | None = None
     is_whole: bool = False
-    """Whether it shows the whole run, however long."""
+    """Whether the panel shows the whole run, however long."""
 
     @property
     def title(self) -> str:
-        """Title of its vertical axis, with the unit."""
+        """Title of the vertical axis, with the unit."""
         return f"{self.quantity} ({self.unit})" if self.unit else self.quantity
 
     @property
     def label(self) -> str:
-        """Subject and title."""
         return f"{self.subject} {self.title}".strip()
 
     def peak(self) -> float:
@@ -101,7 +95,7 @@ class Panel:
         return max((layer.peak() for layer in self.layers), default=0.0)
 
     def within(self, start: float, stop: float) -> Panel:
-        """Return the panel between two times; unchanged if it is not over time."""
+        """Return the part between two times, or the panel itself if it is not over time."""
         if self.across:
             return self
         return replace(self, layers=filled(layer.within(start, stop) for layer in self.layers))
@@ -109,9 +103,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class BadPeriod:
-    """A bad period of a link, in seconds: of one direction, or of both (without a name).
+    """A bad period of a link, in seconds, in a direction or, if this is empty, in both.
 
-    `hop` is empty if there is only one. `places` are the numbers of its places.
+    `hop` is empty if there is only one. `places` are the places of the link.
     """
 
     start: float
@@ -122,14 +116,14 @@ class BadPeriod:
 
     @property
     def mark(self) -> Mark:
-        """Its look, and its name in legends."""
+        """The look of the period, and its name in legends."""
         mark = BAD_PERIODS[self.direction]
         return replace(mark, name=f"{mark.name} of {self.hop}") if self.hop else mark
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Panels over one axis of time, from `start` to `stop` in seconds, with the bad periods of the link.
+    """Panels over a time axis from `start` to `stop` in seconds, with the bad periods of the link.
 
     `notes` are sentences for the reader.
     """
@@ -142,12 +136,11 @@ class Picture:
 
 
 def made_by(plan: Plan) -> str:
-    """Name the seed and the engine of a plan's runs."""
     return f"seed {plan.seed}, {plan.engine.name} engine, lasthop {_core.VERSION}"
 
 
 def caption(panels: Sequence[Panel], source: str, notes: Sequence[str]) -> str:
-    """Say what panels show, which runs are the `source`, and what the notes say."""
+    """Return the caption: the panels' contents, the runs that are the `source`, and the notes."""
     over_time = list(dict.fromkeys(panel.label for panel in panels if not panel.across))
     shows = [f"{listed(over_time)} over time"] if over_time else []
     shows += [f"{panel.label} against {panel.across}" for panel in panels if panel.across]
@@ -158,31 +151,31 @@ def caption(panels: Sequence[Panel], source: str, notes: Sequence[str]) -> str:
 def check_span(start: float, stop: float, end: float) -> tuple[float, float]:
     """Return the times to draw of a run that ends at `end`.
 
-    Raise `InputError` if `--from` and `--to` leave none.
+    Raises `InputError` if nothing lies between `--from` and `--to`.
     """
     if start >= end:
         raise InputError(f"--from {start:g}: the run ends at {end:.3f} s.")
     if start >= stop:
-        raise InputError(f"--from {start:g} --to {stop:g}: the first must be the earlier time, in seconds.")
+        raise InputError(f"--from {start:g} --to {stop:g}: --from must be earlier than --to (in seconds).")
     return start, min(stop, end)
 
 
 def joined(layers: Iterable[Layer]) -> list[Layer]:
-    """Join consecutive layers of the same mark into one, in which a gap ends each line."""
-    found = []
+    """Join consecutive layers of the same mark, with gaps between step lines."""
+    layers_ = []
     for mark, group in itertools.groupby(layers, lambda layer: layer.mark):
         own = list(group)
         gaps = mark.shape is Shape.STEPS
         if mark.shape is Shape.BANDS:
-            found += own
+            layers_ += own
             continue
         x = [time for layer in own for time in (*layer.x, *(layer.x[-1:] if gaps else ()))]
         y = [value for layer in own for value in (*layer.y, *((None,) if gaps else ()))]
         far = None if own[0].far is None else [value for layer in own for value in layer.far or ()]
-        found.append(Layer(mark, x, y, far))
-    return found
+        layers_.append(Layer(mark, x, y, far))
+    return layers_
 
 
 def filled(layers: Iterable[Layer]) -> list[Layer]:
-    """Return the layers that have something to show."""
+    """Return the layers with values."""
     return [layer for layer in layers if any(y is not None for y in layer.y)]

@@ -39,7 +39,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A line of a colour through points, with heads at its ends: `start`, `end`, none or both."""
+    """A line through points, with arrow heads at its ends: `start`, `end`, none or both."""
 
     points: Sequence[Point]
     color: str
@@ -47,7 +47,7 @@ class Stroke:
     width_pt: float = 1.4
 
     def tips(self) -> Iterator[tuple[Point, str]]:
-        """Yield where the heads are, and to which side each points."""
+        """Yield the positions of the heads, and the side to which each points."""
         for head, tip, before in (("start", 0, 1), ("end", -1, -2)):
             if head in self.heads:
                 at = self.points[tip]
@@ -56,7 +56,7 @@ class Stroke:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of text; `at` is the left end of its upper edge, or the middle of it if it is centred."""
+    """A line of text; `at` is the left end of its upper edge or, if centred, the middle of this edge."""
 
     at: Point
     text: str
@@ -66,8 +66,6 @@ class Text:
 
 @dataclass(slots=True)
 class Sheet:
-    """A drawing."""
-
     width: float
     top: float = 0.0
     bottom: float = 0.0
@@ -85,7 +83,7 @@ class SheetPanel(Panel):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioPicture:
-    """Drawings that tell what is `shown` of the scenario of a cell. No run is made for them."""
+    """Drawings of the scenario of a cell, which need no run; `shown` describes them."""
 
     panels: list[Panel]
     shown: str
@@ -93,17 +91,14 @@ class ScenarioPicture:
     plan: Plan
 
     def of(self, panels: Sequence[Panel]) -> Picture:
-        """Return a picture of some of the panels."""
         return Picture(list(panels), 0.0, 0.0, [])
 
-    def told(self) -> list[str]:
-        """Return nothing, because the picture leaves nothing out."""
+    def remarks(self) -> list[str]:
         return []
 
     def caption(self, panels: Sequence[Panel]) -> str:
-        """Return the caption of some of the panels."""
-        shown = ", ".join([self.shown, *(panel.subject for panel in panels if panel.subject)])
-        return f"{shown}. {self.plan.study.name}, {self.cell}, {made_by(self.plan)}."
+        subjects = ", ".join([self.shown, *(panel.subject for panel in panels if panel.subject)])
+        return f"{subjects}. {self.plan.study.name}, {self.cell}, {made_by(self.plan)}."
 
 
 def sheet_figure(picture: Picture, width: str) -> Figure:
@@ -114,7 +109,7 @@ def sheet_figure(picture: Picture, width: str) -> Figure:
     for axes, panel in zip(stacked, picture.panels, strict=True):
         assert isinstance(panel, SheetPanel)
         sheet = panel.lay_out(room)
-        size = room / sheet.width  # a drawing that is too wide is drawn smaller
+        size = room / sheet.width  # scales down wide drawings
         axes.set_xlim(0, sheet.width)
         axes.set_ylim(sheet.bottom, sheet.top)
         axes.set_axis_off()
@@ -146,8 +141,8 @@ def _draw(axes: Axes, sheet: Sheet, size: float) -> None:
 
 
 def svg(sheet: Sheet, name: str) -> str:
-    """Return a drawing as SVG, in the colours of its page; screen readers are told its `name`."""
-    # A little wider than the sheet, so that edges of boxes at its sides are whole.
+    """Return a drawing as SVG, in the colours of its page; `name` is for screen readers."""
+    # Slightly wider than the sheet, so that edges of boxes at its sides are complete.
     box = f"-1 {_px(sheet.top)} {_px(sheet.width + 0.02)} {_px(sheet.bottom - sheet.top)}"
     label = f'role="img" aria-label="{escape(name)}"'
     parts = "".join(_parts(sheet))

@@ -1,4 +1,4 @@
-"""Histograms of packet sizes: the number of packets of each size that the hosts sent, stacked by flow."""
+"""Histograms of the sizes of packets that the hosts sent, stacked by flow."""
 
 from __future__ import annotations
 
@@ -18,24 +18,21 @@ _MOST_BINS = 50
 
 
 def size_panels(tables: TraceTables, cast: Cast) -> list[Panel]:
-    """Return a panel for each direction that packets took, for IP packets with their headers.
-
-    Flows without a colour are one band, by their sum.
-    """
+    """Return a panel for each direction with packets. Flows without a colour are summed in one band."""
     numbers = [flow.number for flow in cast.flows]
     sent = tables.packets.filter(pl.col("event") == "sent", pl.col("flow").is_in(numbers))
     if sent.is_empty():
         return []
     largest = max(sent["ip_bytes"])
     width = _width(largest)
-    binned = sent.with_columns(bin=(pl.col("ip_bytes") - 1) // width)  # 1500 B lies in the bin that it ends
+    binned = sent.with_columns(bin=(pl.col("ip_bytes") - 1) // width)  # 1500 B is in the bin up to 1500 B
     edges = [float(place * width) for place in range(1 + -(-largest // width))]
     ways = [direction for direction in ("down", "up") if direction in set(sent["direction"])]
     return [_panel(binned.filter(direction=direction), cast, edges, direction) for direction in ways]
 
 
 def _width(largest: int) -> int:
-    """Return a round number of bytes, 1, 2 or 5 times a power of ten, for at most `_MOST_BINS` bins."""
+    """Return the width of bins, 1, 2 or 5 times a power of ten, for at most `_MOST_BINS` bins."""
     least = largest / _MOST_BINS
     power = int(10 ** max(0, math.floor(math.log10(least))))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)

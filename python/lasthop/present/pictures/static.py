@@ -1,4 +1,4 @@
-"""Drawing panels for papers with matplotlib, without a screen. The same panels give the same bytes."""
+"""Draw panels for papers with matplotlib, without a screen. The same panels give the same bytes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,9 @@ WIDTHS_IN = {COLUMN: 3.5, PAGE: 7.2}
 _HEIGHTS_IN = {COLUMN: {"sequence": 2.2, "other": 1.35}, PAGE: {"sequence": 2.7, "other": 1.5}}
 _WATERFALL_ROW_IN = 0.16
 _MOST_ROWS = 50
-"""Most objects of a page load with a row of full height.
-
-With more, rows are thinner and only some have names.
-"""
+"""The largest number of rows of full height. With more, rows are thinner, and only some have names."""
 _DPI = 300
-# Marks are sized for screens, where they have more room.
+# Sizes of marks are for screens, which have more space.
 _POINTS_PER_PX = 0.6
 SYMBOLS: dict[str, Any] = {
     "circle": "o",
@@ -69,8 +66,8 @@ _DASHES: dict[str, str | tuple[float, tuple[float, ...]]] = {
     "dot": (0, (1.2, 1.4)),
 }
 STYLE: dict[Any, Any] = {
-    "font.family": "STIXGeneral",  # shipped with matplotlib: the same letters everywhere
-    "text.parse_math": False,  # a dollar sign in a name stays a dollar sign
+    "font.family": "STIXGeneral",  # part of matplotlib, so equal everywhere
+    "text.parse_math": False,  # names may contain dollar signs
     "font.size": 8,
     "axes.labelsize": 8,
     "xtick.labelsize": 7.5,
@@ -84,7 +81,7 @@ STYLE: dict[Any, Any] = {
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
     "lines.solid_capstyle": "butt",
-    "pdf.fonttype": 42,  # whole TrueType fonts: publishers refuse type 3
+    "pdf.fonttype": 42,  # TrueType fonts, because publishers reject type 3
     "svg.fonttype": "path",
     "svg.hashsalt": "lasthop",
 }
@@ -155,7 +152,7 @@ def _draw_layer(axes: Axes, layer: Layer) -> None:
 
 
 def _draw_spans(axes: Axes, layer: Layer) -> None:
-    """Draw bars as one artist: a page of a thousand objects has several thousand."""
+    """Draw bars as a single artist, because a page of a thousand objects has several thousand bars."""
     from matplotlib.collections import PolyCollection
 
     half = _SPAN_HEIGHT / 2
@@ -167,8 +164,8 @@ def _draw_spans(axes: Axes, layer: Layer) -> None:
     axes.add_collection(PolyCollection(corners, facecolors=layer.mark.color, linewidths=0))
 
 
-def _shown_name(name: str) -> str:
-    """Shorten a name to the room in a legend."""
+def _short_name(name: str) -> str:
+    """Shorten a name for a legend."""
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
 
@@ -176,14 +173,14 @@ def _shown_name(name: str) -> str:
 def legend_handles(panel: Panel, shaded: Sequence[BadPeriod]) -> dict[str, Artist]:
     """Return the legend's entries: flows by colour, then kinds of marks, in grey if flows differ in colour.
 
-    The axis names a kind that is alone in its panel.
+    A single kind of mark is named by the axis.
     """
     drawn = [layer.mark for layer in panel.layers if not layer.mark.optional]
     owners = {mark.owner: mark.color for mark in reversed(drawn) if mark.owner}
-    # A band has its flow's colour, and nothing else looks like it.
+    # A band needs no entry: it has its flow's colour and a distinct shape.
     kinds = {mark.quantity or mark.name: mark for mark in drawn if mark.shape is not Shape.BANDS}
     handles: dict[str, Artist] = {
-        _shown_name(name): _swatch(color) for name, color in reversed(owners.items())
+        _short_name(name): _swatch(color) for name, color in reversed(owners.items())
     }
     if len(kinds) > 1 or len(kinds) < len({mark.quantity or mark.name for mark in drawn}):
         shared = marks.Look("", marks.DARK)
@@ -209,7 +206,7 @@ def _sample(mark: Mark) -> Artist:
         return Line2D([], [], **line(mark), **symbol(mark))
     if mark.shape in (Shape.SPANS, Shape.BANDS):
         return _swatch(mark.color)
-    if mark.shape is Shape.BARS and mark.size < _LEAST_SYMBOL_PX:  # its symbol only helps to see short bars
+    if mark.shape is Shape.BARS and mark.size < _LEAST_SYMBOL_PX:  # the symbol only makes short bars visible
         width = mark.width * _POINTS_PER_PX
         return Line2D(
             [], [], linestyle="none", color=mark.color, marker="|", markersize=5, markeredgewidth=width
@@ -218,7 +215,7 @@ def _sample(mark: Mark) -> Artist:
 
 
 def add_legend(axes: Axes, handles: Mapping[str, Artist], room_in: float) -> float:
-    """Name the marks above the axes, in as many columns as fit; return the height in inches."""
+    """Add a legend above the axes, in as many columns as fit; return its height in inches."""
     if not handles:
         return 0.0
     filled = (math.ceil(len(handles) / rows) for rows in range(1, len(handles) + 1))
@@ -255,7 +252,7 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[BadPeriod]) -> None:
 
 
 def _top_of_sequence(panel: Panel) -> float | None:
-    """Return the upper end of the axis: an advertised window far above all segments may leave the panel."""
+    """Return the upper end of the axis; an advertised window far above all segments is not visible."""
     sent = [layer.peak() for layer in panel.layers if layer.mark.name != marks.ADVERTISED.name]
     return 1.15 * max(sent) if max(sent, default=0) > 0 else None
 
@@ -268,17 +265,17 @@ def _height_in(panel: Panel, width: str) -> float:
 
 
 def new_figure(width: str, panels: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure as wide as a column or a page of a paper, with axes to be placed by `place`."""
+    """Return a figure as wide as a column or a page, with axes to be positioned by `place`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTHS_IN[width], 1))
-    FigureCanvasAgg(figure)  # one renderer to measure texts, instead of one for each text
+    FigureCanvasAgg(figure)  # a common renderer to measure texts, instead of one for each text
     return figure, [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number)) for number in range(panels)]
 
 
 def new_grid(width: str, panels: int, across: int, grid: dict[str, Any]) -> tuple[Figure, list[Axes]]:
-    """Return a figure as wide as a column or a page of a paper, with axes that matplotlib places in rows."""
+    """Return a figure as wide as a column or a page, with axes that matplotlib positions in rows."""
     figure, _ = new_figure(width, 0)
     figure.set_layout_engine("constrained")
     every = figure.subplots(math.ceil(panels / across), across, squeeze=False, **grid).flat
@@ -288,7 +285,7 @@ def new_grid(width: str, panels: int, across: int, grid: dict[str, Any]) -> tupl
 
 
 def finish_grid(figure: Figure, height_in: float, legend_rows: int, notes: Sequence[str]) -> None:
-    """Write notes below a grid; make the figure as high as its axes, its legend and they need."""
+    """Add notes below a grid, and set the height of the figure for axes, legend and notes."""
     if notes:
         figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=_NOTE_PT)
     figure.set_figheight(height_in + (legend_rows + len(notes)) * _ROW_IN)
@@ -302,7 +299,7 @@ def level_look(place: int) -> dict[str, Any]:
 
 
 def name_levels(figure: Figure, factor: str, looks: Mapping[str, Mapping[str, Any]]) -> int:
-    """Name the levels of a factor above a grid, in as many columns as fit; return the number of rows."""
+    """Add a legend of a factor's levels above a grid, in as many columns as fit; return its rows."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], linestyle="none"), *(Line2D([], [], **look) for look in looks.values())]
@@ -348,7 +345,7 @@ def figure_of(picture: Picture, width: str) -> Figure:
 
 
 def _break_labels(stacked: Sequence[Axes], heights: Sequence[float]) -> None:
-    """Break the labels of vertical axes that exceed these lengths, so that no label covers its neighbour."""
+    """Wrap the labels of vertical axes that exceed these lengths, so that they do not overlap."""
     for axes, height in zip(stacked, heights, strict=True):
         label = axes.yaxis.label
         long = label.get_window_extent().height / axes.figure.dpi
@@ -358,7 +355,7 @@ def _break_labels(stacked: Sequence[Axes], heights: Sequence[float]) -> None:
 
 
 def _labels_in(stacked: Sequence[Axes]) -> float:
-    """Return the room in inches that the labels of the vertical axes need besides their ticks."""
+    """Return the width in inches of the labels of the vertical axes, without ticks."""
     broken = [axes.yaxis.label for axes in stacked if "\n" in axes.yaxis.label.get_text()]
     widths = [label.get_window_extent().width / stacked[0].figure.dpi + _BESIDE_LABEL_IN for label in broken]
     return max([_Y_LABEL_IN, *widths])
@@ -384,10 +381,10 @@ def place(
     below: float,
     notes: Sequence[str] = (),
 ) -> None:
-    """Place the axes above each other and the lines of `notes` below; make the figure as high as they need.
+    """Position the axes above each other with the lines of `notes` below, and set the figure's height.
 
-    All lengths are in inches. `rooms` are the heights above each of the axes and of the axes; `left` is where
-    all axes begin; `below` is the room under the lowest.
+    All lengths are in inches. `rooms` are the heights above each of the axes, and of the axes; `left` is the
+    left end of the axes; `below` is the height below the lowest axes.
     """
     width = figure.get_figwidth()
     below += _GAP_IN + _NOTE_LINE_IN * len(notes) if notes else 0
@@ -404,13 +401,13 @@ def place(
 
 
 def wrapped(notes: Sequence[str], width_in: float) -> list[str]:
-    """Return sentences as lines that fit into a width."""
+    """Wrap sentences to a width."""
     room = int(width_in * _CHARACTERS_PER_IN)
     return [line for note in notes for line in textwrap.wrap(note, room)]
 
 
 def save(make: Callable[[], Figure], target: Path | BinaryIO, file_format: str) -> None:
-    """Make a figure in the style of papers and write it; the same figure gives the same bytes."""
+    """Make a figure in the style for papers and write it; the same figure gives the same bytes."""
     with styled():
         undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
         figure = make()
@@ -426,9 +423,9 @@ def _axes_of_numbers(figure: Figure) -> Iterator[Axis]:
 
 
 def parse_numbers(figure: Figure) -> None:
-    """Let the ticks of axes with numbers read formulas, as the user may make such an axis logarithmic.
+    """Enable formulas in the ticks of numeric axes, which the user may make logarithmic.
 
-    In the style of papers no text does, because of names with dollar signs.
+    The style for papers disables them elsewhere, because names may contain dollar signs.
     """
     for axis in _axes_of_numbers(figure):
         for tick in (*axis.majorTicks, *axis.minorTicks):
@@ -436,14 +433,14 @@ def parse_numbers(figure: Figure) -> None:
 
 
 def _write_logarithms_plainly(figure: Figure) -> None:
-    """Write numbers where matplotlib has formulas: at the ticks of axes that the user made logarithmic."""
+    """Replace formulas by numbers at the ticks of axes that the user made logarithmic."""
     from matplotlib.ticker import Formatter, LogFormatterMathtext
 
     class Plain(Formatter):
         def __init__(self, formulas: Formatter) -> None:
             self.formulas = formulas
 
-        def set_locs(self, locs: Any) -> None:  # noqa: ANN401  as matplotlib has it
+        def set_locs(self, locs: Any) -> None:  # noqa: ANN401  as in matplotlib
             self.formulas.set_locs(locs)
 
         def __call__(self, x: float, pos: int | None = None) -> str:
@@ -458,7 +455,7 @@ def _write_logarithms_plainly(figure: Figure) -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Let matplotlib draw in the style of papers, whatever the user's matplotlibrc says."""
+    """Use the style for papers, regardless of the user's matplotlibrc."""
     import matplotlib as mpl
 
     with mpl.rc_context():

@@ -1,4 +1,4 @@
-"""The tables of a trace as data frames."""
+"""The tables of a trace as data frames, for pictures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _FIN = 1  # TCP's flag
 
 @dataclass(frozen=True, slots=True)
 class FlowOf:
-    """A flow of the trace: its number, its name, and the direction of its data (`down` or `up`).
+    """A flow of the trace; `direction` is that of its data (`down` or `up`).
 
-    `application` is the page load that a connection belongs to, or the flow itself. `route` are the places
-    that its data cross, in their order, and `crossed` those that any of its packets cross. `ends` are its
-    peer and its host at the edge.
+    `application` is the page load of a connection, or the flow itself. `route` are the places that its data
+    cross, in order, and `crossed` those that any of its packets cross. `ends` are its peer and its host.
     """
 
     number: int
@@ -39,13 +38,12 @@ class FlowOf:
 
     @property
     def sender(self) -> str:
-        """The host that sends the data."""
         return "server" if self.direction == "down" else "client"
 
 
 @dataclass(frozen=True)
 class TraceTables:
-    """The tables of a trace, with times in seconds beside the nanoseconds.
+    """The tables of a trace, with times in nanoseconds and seconds.
 
     `objects` has a row per object of a page load; see `lasthop.present.pictures.waterfall`. `facts` are those
     of the scenario.
@@ -62,11 +60,11 @@ class TraceTables:
     delays: pl.DataFrame
     """Distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""
     left_out: str
-    """The parts of a long run that are not in the tables, in words."""
+    """The parts of a long run that are not in the tables, as text."""
 
     @classmethod
     def of(cls, trace: Trace, facts: Facts) -> TraceTables:
-        """Convert an overview that the engine returns."""
+        """Convert an engine's trace."""
         packets, tcp = (_in_seconds(_table(trace, name)) for name in ("packets", "transport"))
         named = zip(
             *(trace.flows[column] for column in ("flow", "application", "protocol", "direction")), strict=True
@@ -85,10 +83,7 @@ class TraceTables:
         return float(self.packets["time_s"].max() or 0.0)  # type: ignore[arg-type]
 
     def span_s(self, flows: Sequence[FlowOf]) -> tuple[float, float]:
-        """Times of the first and the last packet event of some flows, seconds.
-
-        Those of the run if they had none.
-        """
+        """Times of the first and the last packet event of some flows, in seconds; without any, of the run."""
         times = self.packets.filter(pl.col("flow").is_in([flow.number for flow in flows]))["time_s"]
         return (float(times.min()), float(times.max())) if times.len() else (0.0, self.end_s())  # type: ignore[arg-type]
 
@@ -100,29 +95,29 @@ class TraceTables:
         notes: Sequence[str] = (),
         flows: Sequence[FlowOf] | None = None,
     ) -> Picture:
-        """Return the part for panels between two times, with the bad periods; by default the whole run.
+        """Return a picture of panels between two times, by default the whole run, with the bad periods.
 
-        With `flows`, the bad periods are those of hops that they cross. A bad period as long as the run
-        distinguishes nothing, and becomes a note instead.
+        With `flows`, the bad periods are those of hops that these cross. A bad period as long as the run is
+        not shaded, but mentioned in a note.
         """
         end = self.end_s() if stop is None else stop
         crossed = None if flows is None else frozenset[int]().union(*(flow.crossed for flow in flows))
-        met = [period for period in self.bad_periods if crossed is None or crossed & period.places]
+        periods = [period for period in self.bad_periods if crossed is None or crossed & period.places]
         bad = [
             replace(period, start=max(period.start, start), stop=min(period.stop, end))
-            for period in met
+            for period in periods
             if period.start < end and period.stop > start
         ]
-        whole = any(period.start <= 0 and period.stop >= self.end_s() for period in met)
+        whole = any(period.start <= 0 and period.stop >= self.end_s() for period in periods)
         left_out = "" if all(panel.is_whole for panel in panels) else self.left_out
-        said = [*notes, left_out, "The whole run is a bad period of the link." if whole else ""]
-        shown = [panel.within(start, end) for panel in panels]
-        return Picture(shown, start, end, [] if whole else bad, [note for note in said if note])
+        texts = [*notes, left_out, "The whole run is a bad period of the link." if whole else ""]
+        parts = [panel.within(start, end) for panel in panels]
+        return Picture(parts, start, end, [] if whole else bad, [note for note in texts if note])
 
     def sent_between(self, start: float, stop: float) -> TraceTables:
-        """Return it with the packets sent between two times, until they arrive, and the hosts' events then.
+        """Return the tables for packets sent between two times, until they arrive, and hosts' events.
 
-        This needs a recording of every event.
+        This requires a recording of every event.
         """
         during = pl.col("time_s").is_between(start, stop)
         serials = self.packets.filter(during, pl.col("event") == "sent")["serial"]
@@ -130,14 +125,13 @@ class TraceTables:
         return replace(self, packets=packets, transport=self.transport.filter(during))
 
     def packets_of(self, flow: FlowOf) -> pl.DataFrame:
-        """Return the packet events of a flow."""
         return self._packets_by_flow.get((flow.number,), self.packets.clear())
 
     def sender_events(self, flow: FlowOf) -> pl.DataFrame:
-        """Return the events in the TCP of the flow's data sender."""
+        """Return the transport events of the flow's data sender."""
         return self._tcp_by_host.get((flow.number, flow.sender), self.transport.clear())
 
-    # Split once: a picture of hundreds of flows asks for each flow several times.
+    # Split once, because a picture of hundreds of flows needs each of them several times.
 
     @functools.cached_property
     def _packets_by_flow(self) -> dict[tuple[object, ...], pl.DataFrame]:
@@ -156,7 +150,7 @@ def _flow(facts: Facts, number: int, words: Sequence[object]) -> FlowOf:
 
 
 def _merged(periods: Sequence[tuple[float, float, str, str]], facts: Facts) -> list[BadPeriod]:
-    """Return the bad periods in order; equal periods of both directions of a hop become one of both."""
+    """Return the bad periods in order, with equal periods of both directions of a hop merged."""
     times = Counter(period[:3] for period in periods)
     merged = {
         _bad_period(start, stop, hop, "" if times[start, stop, hop] > 1 else way, facts): None
@@ -171,16 +165,13 @@ def _bad_period(start: float, stop: float, hop: str, direction: str, facts: Fact
 
 
 def _table(trace: Trace, name: str) -> pl.DataFrame:
-    """Return a table of a trace as a typed data frame.
-
-    The engines' own tables need no Python object per value.
-    """
+    """Return a table of a trace as a typed data frame, if possible without a Python object per value."""
     buffers = trace.buffers(name) if isinstance(trace, _core.Trace) else None
     return as_frame(getattr(trace, name)) if buffers is None else gathered_frame(buffers)
 
 
 def as_events(table: Mapping[str, Sequence[object]]) -> pl.DataFrame:
-    """Return a table of events, with their times in seconds, too."""
+    """Return a table of events with an additional column of times in seconds."""
     return _in_seconds(as_frame(table))
 
 
@@ -189,19 +180,19 @@ def _in_seconds(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _left_out(counts: Mapping[str, int]) -> str:
-    """Say what the overview of a long run lacks."""
-    said = []
+    """Describe what the overview of a long run omits."""
+    texts = []
     if counts["points"]:
-        said.append(
-            f"{counts['points']:,} segments, ACKs and samples are left out: of each short time the first, "
-            "last, least and greatest are drawn"
-            + ("." if counts["marks"] else ", and every drop, timeout and retransmission.")
+        texts.append(
+            f"{counts['points']:,} segments, ACKs and samples are omitted: in each short interval, only the "
+            "first, last, least and greatest are drawn"
+            + ("." if counts["marks"] else ", but all drops, timeouts and retransmissions.")
         )
     if counts["marks"]:
-        said.append(f"{counts['marks']:,} drops, timeouts and retransmissions are left out.")
+        texts.append(f"{counts['marks']:,} drops, timeouts and retransmissions are omitted.")
     if counts["flows"]:
-        said.append(f"{counts['flows']:,} further flows are not recorded.")
-    return " ".join(said)
+        texts.append(f"{counts['flows']:,} further flows are not recorded.")
+    return " ".join(texts)
 
 
 _OBJECT_COLUMNS = {
@@ -218,10 +209,10 @@ _OBJECT_COLUMNS = {
 
 
 def _objects(objects: pl.DataFrame, packets: pl.DataFrame, flows: Sequence[FlowOf]) -> pl.DataFrame:
-    """Put together what happened to each object of a page load, as the client saw it.
+    """Return the times of each object of a page load at the client.
 
-    An object whose connection is not yet established is requested when it is. Only the last object of a
-    connection waits for its end, which is the client's ACK of the server's FIN.
+    An object is not requested before its connection is established. Only the last object of a connection
+    waits for its end, which is the client's ACK of the server's FIN.
     """
     if objects.is_empty():
         return pl.DataFrame(schema=_OBJECT_COLUMNS)
@@ -250,10 +241,7 @@ def _objects(objects: pl.DataFrame, packets: pl.DataFrame, flows: Sequence[FlowO
 
 
 def _connection(packets: pl.DataFrame, flow: int) -> dict[str, int | None]:
-    """Return when the client sent its SYN, was connected, and acknowledged the server's FIN.
-
-    `None` if it did not.
-    """
+    """Return when the client sent its SYN, was connected, and acknowledged the server's FIN, if it did."""
     own = packets.filter(pl.col("flow") == flow)
     up, down = (own.filter(pl.col("direction") == direction) for direction in ("up", "down"))
     arrived = down.filter(pl.col("event") == "delivered")

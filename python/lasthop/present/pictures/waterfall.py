@@ -1,4 +1,4 @@
-"""Page loads as waterfalls: the waiting times of each object."""
+"""Page loads as waterfalls: the phases of each object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lasthop.present.pictures import marks
 from lasthop.present.pictures.marks import Mark
 from lasthop.present.pictures.shapes import Layer, Panel
 
-# Stages from one time to the next; an object whose load stopped earlier lacks the later times.
+# Start and end of each phase; an object that did not complete lacks the later times.
 _PHASES = (
     (marks.CONNECTING, "t_connect_s", "t_request_s"),
     (marks.WAITING, "t_request_s", "t_first_byte_s"),
@@ -18,11 +18,11 @@ _PHASES = (
 
 
 def waterfall_panels(objects: pl.DataFrame) -> list[Panel]:
-    """Return a panel for each page: a row per object, in the order of their requests; none without objects.
+    """Return a panel for each page, with a row per object in the order of the requests.
 
     Columns of `objects`: `page`, `object`, `connection`; `t_connect_s` (SYN sent), `t_request_s`,
     `t_first_byte_s`, `t_last_byte_s`, `t_end_s`, in seconds, null if it did not happen. Only the first object
-    of a connection waits for it to be made.
+    of a connection waits for the handshake.
     """
     if objects.is_empty():
         return []
@@ -41,10 +41,10 @@ def _panel(page: pl.DataFrame) -> Panel:
         for name, connection in rows.select("object", "connection").iter_rows()
     ]
     layers = [_spans(mark, rows, start, stop) for mark, start, stop in _PHASES]
-    shown = [layer for layer in layers if layer.x]
-    return Panel("waterfall", "", "", shown, str(page["page"][0]), labels, of_flows=True)
+    nonempty = [layer for layer in layers if layer.x]
+    return Panel("waterfall", "", "", nonempty, str(page["page"][0]), labels, of_flows=True)
 
 
 def _spans(mark: Mark, rows: pl.DataFrame, start: str, stop: str) -> Layer:
-    known = rows.drop_nulls([start, stop])
-    return Layer(mark, known[start].to_list(), [float(row) for row in known["row"]], known[stop].to_list())
+    complete = rows.drop_nulls([start, stop])
+    return Layer(mark, complete[start].to_list(), [float(row) for row in complete["row"]], complete[stop].to_list())

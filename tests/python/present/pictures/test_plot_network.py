@@ -64,10 +64,10 @@ def test_a_home_has_its_hops_hosts_and_flows() -> None:
     assert [host.title for host in home.root.hosts] == ["servers"]
     (cable,) = home.root.children
     assert (cable.title, [host.title for host in cable.hosts]) == ("cable", ["tv"])
-    assert cable.said == ["↓ 50 Mbit/s, 8 ms, drop-tail, 256 kB", "↑ 10 Mbit/s, 8 ms, drop-tail, 256 kB"]
+    assert cable.remarks == ["↓ 50 Mbit/s, 8 ms, drop-tail, 256 kB", "↑ 10 Mbit/s, 8 ms, drop-tail, 256 kB"]
     (wifi,) = cable.children
     assert (wifi.title, [host.title for host in wifi.hosts]) == ("wifi", ["laptop", "phone"])
-    assert wifi.said == ["↕ 60 Mbit/s, 1 ms, drop-tail, 90 packets"]
+    assert wifi.remarks == ["↕ 60 Mbit/s, 1 ms, drop-tail, 90 packets"]
     assert [(arrow.label, arrow.ends, arrow.direction) for arrow in home.arrows] == [
         ("photos (bulk-tcp)", ("server", "laptop"), "up"),
         ("game (bulk-tcp)", ("server", "tv"), "down"),
