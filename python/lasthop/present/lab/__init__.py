@@ -1,1 +1,1 @@
-"""The lab: a page in the browser where you turn a knob and see what TCP does."""
+"""The lab: a page in the browser whose controls change a scenario and show the behaviour of TCP at once."""

@@ -1,7 +1,7 @@
-"""Controls made from the schema of scenario files: what each sets, its range, and its present value.
+"""Controls, derived from the schema of scenario files, with the values of the resolved cell.
 
-The path of a control identifies it, such as `down.queue.limit` or `flow.0.count`. Its value comes from the
-resolved cell, written as in a scenario file.
+A control is identified by its path, such as `down.queue.limit` or `flow.0.count`. Its value is written as in
+a scenario file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ERRORS = ("packet_error_probability",)
 _ARQ = ("retransmissions", "delay")
 _MAIN_TCP = ("congestion_control", "profile", "initial_window", "sack", "timestamps", "frto", "ecn", "pacing")
 _MOST_HOPS = 8
-"""This many hops have controls; the others change in the text."""
+"""The number of hops with controls; others can be changed in the text."""
 _TCP = "TCP"
 _MORE = "More TCP switches"
 
@@ -46,13 +46,13 @@ def _schema() -> Schema:
 
 
 def _resolved(node: Schema) -> tuple[Schema, str]:
-    """Follow references and leave out what stands for nothing; return the schema and the name of its type."""
+    """Follow references and drop alternatives for absent values; return the schema and its type's name."""
     name = ""
     while True:
         if "$ref" in node:
             name = str(node["$ref"]).rpartition("/")[2]
             node = _schema()["$defs"][name]
-        elif len(some := [each for each in node.get("anyOf", ()) if not _is_nothing(each)]) == 1:
+        elif len(some := [item for item in node.get("anyOf", ()) if not _is_nothing(item)]) == 1:
             node = some[0]
         else:
             return node, name
@@ -63,9 +63,9 @@ def _is_nothing(node: Schema) -> bool:
 
 
 def _choices(node: Schema) -> list[dict[str, str]]:
-    """Return the named values of a type; none if the type is no list of names."""
-    named = [each for each in node.get("oneOf") or node.get("anyOf") or () if "const" in each]
-    return [{"value": str(each["const"]), "help": _line(each.get("description", ""))} for each in named]
+    """Return the named values of a type; none if the type is not an enumeration."""
+    named = [item for item in node.get("oneOf") or node.get("anyOf") or () if "const" in item]
+    return [{"value": str(item["const"]), "help": _line(item.get("description", ""))} for item in named]
 
 
 def _line(text: str) -> str:
@@ -74,36 +74,36 @@ def _line(text: str) -> str:
 
 def _control(owner: Schema, key: str, path: str, group: str, value: object) -> Control | None:
     """Return the control of a key; `None` if there is no simple control for its type and value."""
-    stated: Schema = owner["properties"].get(key, {})
-    node, name = _resolved(stated)
-    shown: Control = {
+    property_: Schema = owner["properties"].get(key, {})
+    node, name = _resolved(property_)
+    common: Control = {
         "path": path,
         "group": group,
         "label": key.replace("_", " "),
-        "help": _line(stated.get("description") or node.get("description", "")),
+        "help": _line(property_.get("description") or node.get("description", "")),
     }
     if name in _KINDS:
         if value is None and name != "Probability":
             return None
         share = f"{float(value) * 100:g} %" if isinstance(value, int | float) else value
         return (
-            {**shown, "kind": _KINDS[name], "value": share or "0 %"}
+            {**common, "kind": _KINDS[name], "value": share or "0 %"}
             if isinstance(share, str | None)
             else None
         )
-    if any(each.get("type") == "boolean" for each in node.get("anyOf", ())):
-        # A name may stand instead, which the switch does not offer.
-        return {**shown, "kind": "switch", "value": value} if isinstance(value, bool) else None
+    if any(item.get("type") == "boolean" for item in node.get("anyOf", ())):
+        # The value may also be a name, for which there is no control.
+        return {**common, "kind": "switch", "value": value} if isinstance(value, bool) else None
     kinds = node.get("type")
-    kind = kinds if isinstance(kinds, str) else next((each for each in kinds or () if each != "null"), None)
+    kind = kinds if isinstance(kinds, str) else next((item for item in kinds or () if item != "null"), None)
     if kind == "boolean" and value is not None:
-        return {**shown, "kind": "switch", "value": value}
+        return {**common, "kind": "switch", "value": value}
     if kind == "integer" and value is not None:
-        return {**shown, "kind": "number", "value": value, "least": node.get("minimum", 0)}
+        return {**common, "kind": "number", "value": value, "least": node.get("minimum", 0)}
     if choices := _choices(node):
-        known = [choice["value"] for choice in choices]
+        values_of_choices = [choice["value"] for choice in choices]
         if isinstance(value, str):
-            return {**shown, "kind": "choice", "value": value, "choices": choices} if value in known else None
+            return {**common, "kind": "choice", "value": value, "choices": choices} if value in values_of_choices else None
     return None
 
 
@@ -122,7 +122,7 @@ def _of(
 
 @functools.cache
 def _flow_kinds() -> Mapping[str, Schema]:
-    return {each["properties"]["kind"]["const"]: each for each in _definition("Flow")["oneOf"]}
+    return {item["properties"]["kind"]["const"]: item for item in _definition("Flow")["oneOf"]}
 
 
 def _of_flow(number: int, flow: Flow, scenario: Resolved, *, several: bool) -> Iterator[Control]:
@@ -143,10 +143,10 @@ def _of_flow(number: int, flow: Flow, scenario: Resolved, *, several: bool) -> I
 
 
 def _of_side(side: Side | None, path: str, group: str) -> Iterator[Control]:
-    """Yield the controls of one direction of a hop."""
+    """Yield the controls of a direction of a hop."""
     if not side:
         return
-    # Losses one by one, by bits and in bursts exclude each other.
+    # Independent packet losses, bit errors and loss bursts are mutually exclusive.
     link = side["link"]
     others = link.get("gilbert_elliott") or link.get("bit_error_rate")
     keys = [key for key in _LINK if key != "loss" or not others]
@@ -158,23 +158,23 @@ def _of_side(side: Side | None, path: str, group: str) -> Iterator[Control]:
 
 def controls(scenario: Resolved) -> list[Control]:
     """Return the controls of a resolved scenario, with their values, group by group."""
-    found: list[Control] = []
+    all_controls: list[Control] = []
     for way in WAYS:
-        found += _of_side(scenario.get(way), way, f"{way.capitalize()}link")
+        all_controls += _of_side(scenario.get(way), way, f"{way.capitalize()}link")
     hops = scenario.get("hop") or {}
     for name, hop in list(hops.items())[:_MOST_HOPS]:
         for way in WAYS:
-            found += _of_side(hop.get(way), f"hop.{name}.{way}", f"Hop: {name}, {way}")
+            all_controls += _of_side(hop.get(way), f"hop.{name}.{way}", f"Hop: {name}, {way}")
     if errors := scenario.get("errors"):
         stated = [key for key in _ERRORS if errors.get(key) is not None]
-        found += _of(_definition("ErrorConfig"), stated, "errors", "Errors and ARQ", errors)
-        found += _of(_definition("ArqConfig"), _ARQ, "errors.arq", "Errors and ARQ", errors.get("arq") or {})
+        all_controls += _of(_definition("ErrorConfig"), stated, "errors", "Errors and ARQ", errors)
+        all_controls += _of(_definition("ArqConfig"), _ARQ, "errors.arq", "Errors and ARQ", errors.get("arq") or {})
     flows = scenario.get("flow") or []
     for number, flow in enumerate(flows):
-        found += _of_flow(number, flow, scenario, several=len(flows) > 1)
+        all_controls += _of_flow(number, flow, scenario, several=len(flows) > 1)
     tcp = _definition("TcpConfig")
-    found += _of(tcp, _MAIN_TCP, "tcp", _TCP, scenario["tcp"])
-    found += _of(
+    all_controls += _of(tcp, _MAIN_TCP, "tcp", _TCP, scenario["tcp"])
+    all_controls += _of(
         tcp, [key for key in tcp["properties"] if key not in _MAIN_TCP], "tcp", _MORE, scenario["tcp"]
     )
-    return found
+    return all_controls

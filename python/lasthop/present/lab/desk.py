@@ -1,7 +1,4 @@
-"""Questions of the page, and their answers.
-
-This runs in a process of its own, which may be killed at any time.
-"""
+"""The answers to the page's questions, computed in a separate process, which may be killed at any time."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from lasthop.common.errors import InputError
 from lasthop.engines.engine import WHOLE, Observation, Outcome, Request
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.present.lab.controls import controls
-from lasthop.present.lab.editing import edited
-from lasthop.present.lab.measures import asked_about, measures
+from lasthop.present.lab.editing import edit
+from lasthop.present.lab.measures import main_flow, measures
 from lasthop.present.lab.opened import Opened
 from lasthop.present.lab.picture import Numbers, picture
 from lasthop.present.lab.tale import Tale, check_length
@@ -26,10 +23,10 @@ from lasthop.present.pictures.network_layout import network_svg
 from lasthop.present.pictures.trace_tables import TraceTables
 from lasthop.scenario.facts import Facts
 
-Asked = Mapping[str, Any]
+Question = Mapping[str, Any]
 MOST_SECONDS = 8.0
-"""A run may compute for at most this long."""
-TOO_LARGE = "This was stopped: it needs more memory than the lab gives a run. Ask for fewer flows or packets."
+"""The longest processor time of a run."""
+TOO_LARGE = "The run was stopped: it exceeded the lab's memory limit. Use fewer flows or packets."
 MOST_REPLICATION = 10_000
 _MOST_SEED = 2**64 - 1
 _LONGEST_SHOWN = 200
@@ -38,46 +35,44 @@ _ERROR_LINE = re.compile(r"^(?P<file>.*?):(?:(?P<line>\d+):)? (?P<text>.*)$")
 
 
 class Desk:
-    """Answers the page's questions about the scenario that was opened."""
+    """Answers the page's questions about the opened scenario."""
 
     def __init__(self, opened: Opened, stopped: Callable[[], bool]) -> None:
-        """Answer for an opened scenario; `stopped` says that nobody waits for the answer any more."""
+        """Answer for an opened scenario; `stopped` returns whether the answer is no longer needed."""
         self._opened = opened
         self._stopped = stopped
         self._tale: tuple[object, Tale] | None = None
-        """The last story with the key of its run, because the reader may ask for another part of it."""
+        """The last story with the key of its run, because the reader may request another part of it."""
 
-    def answer(self, asked: Asked) -> bytes:
-        """Return the answer; errors in the request are answers, too."""
+    def answer(self, question: Question) -> bytes:
+        """Return the answer, which may be an error in the question."""
         numbers = Numbers()
-        ways = {"look": self._look, "story": self._story}
-        text = str(asked.get("text", ""))
+        handlers = {"look": self._look, "story": self._story}
+        text = str(question.get("text", ""))
         header: dict[str, object] = {"text": text}
         try:
-            for change in asked.get("changes") or ():
-                # The text follows the control even if the value is wrong, so that the error has its line.
-                text = edited(text, str(change["path"]), change["value"], asked.get("levels") or {})
+            for change in question.get("changes") or ():
+                # The text is changed even if the value is wrong, so that the error has a line.
+                text = edit(text, str(change["path"]), change["value"], question.get("levels") or {})
             header["text"] = text
-            header |= ways[asked["ask"]](text, asked, numbers)
+            header |= handlers[question["ask"]](text, question, numbers)
         except _core.ScenarioError as error:
             header["errors"] = [_error_line(line) for line in str(error).splitlines()]
         except (InputError, _core.UserCodeError) as error:
             header["errors"] = [{"line": None, "text": line} for line in str(error).splitlines()]
         except MemoryError:
             header["errors"] = [{"line": None, "text": TOO_LARGE}]
-        except (AttributeError, KeyError, TypeError, ValueError) as error:  # the page never asks like this
-            header["errors"] = [
-                {"line": None, "text": f"The lab does not understand this question: {error!r}."}
-            ]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # not a question of the page
+            header["errors"] = [{"line": None, "text": f"The lab cannot parse this question: {error!r}."}]
         return numbers.after(header)
 
-    def _look(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, object]:
-        study, cell, seed, replication, first = self._chosen(text, asked)
+    def _look(self, text: str, question: Question, numbers: Numbers) -> dict[str, object]:
+        study, cell, seed, replication, first = self._parse(text, question)
         started = time.perf_counter()
-        done = self._run(cell, seed, first, replication)
-        assert done.trace is not None
+        outcome = self._run(cell, seed, first, replication)
+        assert outcome.trace is not None
         facts, scenario = Facts.of(cell), json.loads(cell.scenario)
-        tables = TraceTables.of(done.trace, facts)
+        tables = TraceTables.of(outcome.trace, facts)
         return {
             "title": study.title or study.name,
             "factors": study.factors,
@@ -87,34 +82,34 @@ class Desk:
             "network": network_svg(cell),
             "controls": controls(scenario),
             "resolved": dict(_flat(scenario)),
-            "measures": measures(done.results, replication),
-            "flow": asked_about(tables.flows, facts),
+            "measures": measures(outcome.results, replication),
+            "flow": main_flow(tables.flows, facts),
             **picture(tables, numbers),
             "computed_s": time.perf_counter() - started,
         }
 
-    def _story(self, text: str, asked: Asked, numbers: Numbers) -> dict[str, object]:
+    def _story(self, text: str, question: Question, numbers: Numbers) -> dict[str, object]:
         del numbers
-        _, cell, seed, replication, first = self._chosen(text, asked)
+        _, cell, seed, replication, first = self._parse(text, question)
         run = (cell.digest, [code_digest(name) for _, name in cell.code], seed, first, replication)
         if self._tale is None or self._tale[0] != run:
-            self._tale = None  # room for the next one
-            done = self._run(cell, seed, first, replication)
-            check_length(int(done.results.runs["packets_sent"][0]))
+            self._tale = None  # frees memory for the next story
+            outcome = self._run(cell, seed, first, replication)
+            check_length(int(outcome.results.runs["packets_sent"][0]))
             whole = _ENGINE.run(cell, Request.of_one(seed, first, replication, Observation(trace=True)))
             assert whole.trace is not None
             self._tale = run, Tale.of(whole.trace, Facts.of(cell))
-        return self._tale[1].within(asked.get("span"))
+        return self._tale[1].within(question.get("span"))
 
-    def _chosen(self, text: str, asked: Asked) -> tuple[_core.Study, _core.Cell, int, int, int]:
-        """Return scenario, cell, seed, replication, and the replication where its chain starts."""
+    def _parse(self, text: str, question: Question) -> tuple[_core.Study, _core.Cell, int, int, int]:
+        """Return scenario, cell, seed, replication, and the first replication of its chain."""
         study = self._opened.parse(text)
-        replication = _whole("Replication", asked.get("replication") or 1, MOST_REPLICATION)
-        cell = _nearest(study, asked.get("levels") or {}, asked.get("chosen"))
+        replication = _whole("Replication", question.get("replication") or 1, MOST_REPLICATION)
+        cell = _nearest(study, question.get("levels") or {}, question.get("chosen"))
         _ENGINE.check(study, [cell])
-        seed = study.seed if asked.get("seed") is None else _whole("Seed", asked["seed"], _MOST_SEED, least=0)
+        seed = study.seed if question.get("seed") is None else _whole("Seed", question["seed"], _MOST_SEED, least=0)
         first = (
-            _whole("The chain's start", asked.get("first") or 1, replication)
+            _whole("The chain's start", question.get("first") or 1, replication)
             if cell.sequential
             else replication
         )
@@ -136,27 +131,27 @@ class Desk:
             if not late:
                 raise
             raise InputError(
-                f"The run was stopped: it computed for more than {MOST_SECONDS:g} s. Shorten it, or slow the "
-                "link down."
+                f"The run was stopped after {MOST_SECONDS:g} s of processor time. Shorten the flows, or "
+                "reduce the rate of the link."
             ) from None
 
 
 def _whole(what: str, value: object, most: int, least: int = 1) -> int:
     if not isinstance(value, int) or not least <= value <= most:
-        raise InputError(f"{what} {value}: choose a whole number from {least} to {most}.")
+        raise InputError(f"{what} {value}: must be a whole number from {least} to {most}.")
     return value
 
 
 def _error_line(line: str) -> dict[str, object]:
-    found = _ERROR_LINE.match(line)
-    if found is None:
+    match = _ERROR_LINE.match(line)
+    if match is None:
         return {"line": None, "text": line}
-    number = found["line"]
-    return {"line": None if number is None else int(number), "file": found["file"], "text": found["text"]}
+    number = match["line"]
+    return {"line": None if number is None else int(number), "file": match["file"], "text": match["text"]}
 
 
 def _nearest(study: _core.Study, levels: Mapping[str, str], chosen: str | None) -> _core.Cell:
-    """Return the cell with these levels, or else the nearest cell that has the level chosen last."""
+    """Return the cell with these levels, or else the most similar cell with the last level chosen."""
     if not study.cells:
         raise InputError("The scenario has no cells.")
 

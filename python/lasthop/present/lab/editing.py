@@ -1,4 +1,4 @@
-"""Changes a value in the text of a scenario; comments and order stay."""
+"""Change a value in the text of a scenario, preserving comments and order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lasthop.scenario.facts import ONLY_HOP
 Key = str | int
 
 
-def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str, str]) -> str:
-    """Return the text with `value` at `path`: in the cell's level that states it, otherwise in the scenario.
+def edit(text: str, path: str, value: str | float | bool, levels: Mapping[str, str]) -> str:
+    """Return the text with `value` at `path`, in the level of the cell that sets it or else in the scenario.
 
-    Raises `InputError` if the text is no TOML, or if it has the value in a place that cannot be changed like
-    this.
+    Raises `InputError` if the text is not valid TOML, or if it does not contain the value in a place that can
+    be changed.
     """
     keys: list[Key] = [int(key) if key.isdigit() else key for key in path.split(".")]
     try:
@@ -29,24 +29,24 @@ def edited(text: str, path: str, value: str | float | bool, levels: Mapping[str,
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"The text is not valid TOML, so no control can change it: {error}.") from error
     if keys[:2] == ["hop", ONLY_HOP] and "hop" not in wanted:
-        # The keys of the only hop stand at the top, like those of `[down]`.
+        # The keys of the only hop are at the top level, such as `[down]`.
         keys = keys[2:]
     place = [*_owner(wanted, keys, levels), *keys]
     with suppress(KeyError, IndexError, TypeError):
         _put(wanted, place, value, dict)
-        for made in (tomlkit.table, tomlkit.inline_table):
-            changed = _changed(text, place, value, made)
-            # A table with a header absorbs the lines behind it, unless they are tables themselves.
+        for make_table in (tomlkit.table, tomlkit.inline_table):
+            changed = _change(text, place, value, make_table)
+            # A table with a header would absorb subsequent keys.
             if changed is not None and tomllib.loads(changed) == wanted:
                 return changed
-    raise InputError(f"`{path}` does not stand in this text: change it there, or in the file it comes from.")
+    raise InputError(f"`{path}` is not set in this text. Add it to the text, or change the extended file.")
 
 
-def _changed(text: str, place: Sequence[Key], value: object, made: Callable[[], object]) -> str | None:
-    """Return the text with the value, with missing tables made by `made`; `None` if that does not work."""
+def _change(text: str, place: Sequence[Key], value: object, make_table: Callable[[], object]) -> str | None:
+    """Return the text with the value, with missing tables from `make_table`; `None` if this fails."""
     with suppress(TOMLKitError, ValueError):
         document = tomlkit.parse(text)
-        _put(document, place, value, made)
+        _put(document, place, value, make_table)
         changed = tomlkit.dumps(document)
         tomllib.loads(changed)
         return changed
@@ -54,7 +54,7 @@ def _changed(text: str, place: Sequence[Key], value: object, made: Callable[[], 
 
 
 def _owner(document: Mapping[str, object], keys: Sequence[Key], levels: Mapping[str, str]) -> list[Key]:
-    """Return where the value stands: a cell's levels overlay the scenario, the last factor's on top."""
+    """Return the table that sets the value: levels override the scenario, the last factor's first."""
     places: list[list[Key]] = [["factor", factor, level] for factor, level in reversed(list(levels.items()))]
     # A list in a level replaces the scenario's list.
     sought = keys[:1] if len(keys) > 1 and isinstance(keys[1], int) else keys
@@ -70,9 +70,9 @@ def _has(node: Any, keys: Sequence[Key]) -> bool:  # noqa: ANN401  parsed TOML i
     return True
 
 
-def _put(node: Any, keys: Sequence[Key], value: object, made: Callable[[], object]) -> None:  # noqa: ANN401
+def _put(node: Any, keys: Sequence[Key], value: object, make_table: Callable[[], object]) -> None:  # noqa: ANN401
     for key in keys[:-1]:
         if isinstance(key, str) and key not in node:
-            node[key] = tomlkit.inline_table() if isinstance(node, InlineTable) else made()
+            node[key] = tomlkit.inline_table() if isinstance(node, InlineTable) else make_table()
         node = node[key]
     node[keys[-1]] = value

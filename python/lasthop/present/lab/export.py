@@ -1,4 +1,4 @@
-"""The lab as a file that works without a server: one page with the runs of a small grid of knob positions."""
+"""The lab as a file that needs no server: a page with the runs of a small grid of knob positions."""
 
 from __future__ import annotations
 
@@ -28,18 +28,16 @@ Position = tuple[object, ...]
 
 
 def export(opened: Opened, file: Path) -> int:
-    """Write a new file; return the number of runs in it. Several cells form the grid; otherwise two knobs do.
-
-    Raises `InputError` if the file exists or cannot be written, or if the scenario is wrong.
-    """
+    """Write a new file; return the number of runs in it. The grid consists of the cells or, of a single cell,
+    of two knobs. Raises `InputError` if the file exists or cannot be written, or if the scenario is wrong."""
     if file.exists():
-        raise InputError(f"{file} exists, and nothing is overwritten: choose another name for --export.")
+        raise InputError(f"{file} already exists and is not overwritten; choose another name for --export.")
     desk = Desk(opened, lambda: False)
-    first = _asked(desk, {"ask": "look", "text": opened.text})[0]
+    first = _ask(desk, {"ask": "look", "text": opened.text})[0]
     grid = list(_grid(opened, first))
     runs = [_run(desk, opened.text, knobs, position, levels) for knobs, position, levels in grid]
-    told = {"knobs": _knobs(grid, first), "runs": runs, "levels": grid[0][2]}
-    html = page(opened, exported=told)
+    exported = {"knobs": _knobs(grid, first), "runs": runs, "levels": grid[0][2]}
+    html = page(opened, exported=exported)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(file, lambda temporary: temporary.write_text(html, encoding="utf-8"))
@@ -48,7 +46,7 @@ def export(opened: Opened, file: Path) -> int:
     return len(runs)
 
 
-def _asked(desk: Desk, question: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
+def _ask(desk: Desk, question: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
     answer = desk.answer(question)
     header, _ = split(answer)
     if errors := header.get("errors"):
@@ -66,15 +64,15 @@ def _grid(opened: Opened, first: Mapping[str, Any]) -> Iterator[tuple[list[str],
         for cell in cells[:_MOST_CELLS]:
             yield [], (), cell.levels
         return
-    shown = {control["path"]: control for control in first["controls"]}
+    controls = {control["path"]: control for control in first["controls"]}
     own = next((lesson["knobs"] for lesson in lessons() if lesson["scenario"] == opened.text), _USUAL_KNOBS)
-    knobs = [path for path in own if path in shown]
-    for position in itertools.product(*(_positions(shown[path]) for path in knobs)):
+    knobs = [path for path in own if path in controls]
+    for position in itertools.product(*(_positions(controls[path]) for path in knobs)):
         yield knobs, position, {}
 
 
 def _positions(control: Mapping[str, Any]) -> list[object]:
-    """Return the positions of a knob: around its value, or all choices."""
+    """Return the positions of a knob: around its value, or all its choices."""
     value = control["value"]
     if control["kind"] == "switch":
         return [False, True]
@@ -97,7 +95,7 @@ def _run(
     changes = [{"path": path, "value": value} for path, value in zip(knobs, position, strict=True)]
     question = {"text": text, "changes": changes, "levels": levels}
     try:
-        _, look = _asked(desk, {**question, "ask": "look"})
+        _, look = _ask(desk, {**question, "ask": "look"})
     except InputError as error:
         place = ", ".join(f"{path} = {value}" for path, value in zip(knobs, position, strict=True))
         raise InputError(f"At {place}: {error}") from error
@@ -112,11 +110,11 @@ def _packed(data: bytes) -> str:
 def _knobs(
     grid: list[tuple[list[str], Position, dict[str, str]]], first: Mapping[str, Any]
 ) -> list[dict[str, object]]:
-    """Return the knobs with their positions, and the first position of each."""
+    """Return the knobs with their positions, and the initial position of each."""
     values = {control["path"]: str(control["value"]) for control in first["controls"]}
     knobs = []
     for place, path in enumerate(grid[0][0]):
         positions = list(dict.fromkeys(position[place] for _, position, _ in grid))
-        start = next((number for number, each in enumerate(positions) if str(each) == values[path]), 0)
+        start = next((number for number, item in enumerate(positions) if str(item) == values[path]), 0)
         knobs.append({"path": path, "positions": positions, "start": start})
     return knobs

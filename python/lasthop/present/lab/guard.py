@@ -1,4 +1,4 @@
-"""Access to the lab: only for the page that has the token, from this machine, under the lab's own name."""
+"""Access control: only the page with the token has access, from this machine, under the lab's host name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 MOST_BYTES = 256 << 10
-"""Largest request; the largest study is a tenth of it."""
+"""The largest request; the largest study is a tenth of this."""
 TOKEN_HEADER = "x-lasthop-token"
 _MOST_DRAINED = 64 << 20
 _PAGE = "/"
@@ -18,7 +18,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src "
     "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing is loaded from anywhere, and the page talks to its server alone."""
+"""The page loads nothing, and connects only to its server."""
 _HEADERS = {
     "content-security-policy": _POLICY,
     "cache-control": "no-store",
@@ -28,7 +28,7 @@ _HEADERS = {
 
 
 async def _drain(receive: Receive) -> None:
-    """Read a too large request to its end, or a good part of it: a browser hears no answer while it sends."""
+    """Read an oversized request up to a limit, because a browser reads no answer while it sends."""
     read = 0
     while read < _MOST_DRAINED:
         message = await receive()
@@ -38,16 +38,15 @@ async def _drain(receive: Receive) -> None:
 
 
 class Guard:
-    """Refuses requests without the token, for another host, from another origin, or too large ones."""
+    """Rejects requests without the token, for another host, from another origin, or of excessive size."""
 
     def __init__(self, app: ASGIApp, token: str, host: str) -> None:
-        """Guard an application; `host` is its name and port in a browser of this machine."""
+        """Guard an application; `host` is its host name and port."""
         self._app = app
         self._token = token.encode()
         self._host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let the application do so."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -58,7 +57,7 @@ class Guard:
         if not length.isdigit() or int(length) > MOST_BYTES:
             await _drain(receive)
             errors = [
-                {"line": None, "text": f"This is too large: the lab takes {MOST_BYTES >> 10} kB at most."}
+                {"line": None, "text": f"The scenario is too large: the limit is {MOST_BYTES >> 10} kB."}
             ]
             await JSONResponse({"errors": errors}, 413)(scope, receive, send)
             return
@@ -73,11 +72,11 @@ class Guard:
 
     def _allowed(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
-        # The check of the name keeps out sites whose names resolve to this machine; the check of the origin
-        # keeps out scripts of other sites.
+        # The check of the host blocks sites whose names resolve to this machine (DNS rebinding); the check of
+        # the origin blocks scripts of other sites.
         if headers.get("host") != self._host or headers.get("origin") not in (None, f"http://{self._host}"):
             return False
-        given = headers.get(TOKEN_HEADER, "")
+        token = headers.get(TOKEN_HEADER, "")
         if scope["path"] == _PAGE and scope["method"] == "GET":
-            given = given or "".join(parse_qs(scope["query_string"].decode("latin-1")).get("token", [])[:1])
-        return hmac.compare_digest(given.encode(), self._token)
+            token = token or "".join(parse_qs(scope["query_string"].decode("latin-1")).get("token", [])[:1])
+        return hmac.compare_digest(token.encode(), self._token)

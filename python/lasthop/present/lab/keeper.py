@@ -1,4 +1,4 @@
-"""Keeps the process in which the lab computes, and replaces it if it takes too long or too much memory."""
+"""Manage the process in which the lab computes; replace it if it exceeds its limits of time or memory."""
 
 from __future__ import annotations
 
@@ -16,49 +16,45 @@ from lasthop.present.lab.opened import Opened
 from lasthop.present.lab.worker import LENGTH
 
 MOST_SECONDS = 20.0
-"""Processor time that an answer may take. Runs end by themselves earlier; reading, expanding and telling may
-not.
-"""
+"""The longest processor time of an answer. Runs have a lower limit of their own."""
 _MOST_WAITS = 6
-"""An answer may come this many times later by the clock, if the machine has other work."""
+"""The limit of wall time, as a multiple of the limit of processor time, in case the machine is busy."""
 _AT_LEAST_S = 0.05
-_ENDED = (
-    "This was stopped: its process ended, most likely for want of memory. Ask for fewer flows or packets."
-)
+_ENDED = "The run's process ended, probably because of a lack of memory. Use fewer flows or packets."
 
 
 def _processor_s(pid: int) -> float:
-    """Return the processor time of a process so far; infinite if it is gone."""
+    """Return the processor time of a process so far; infinite if it has ended."""
     process = process_of(pid)
     return math.inf if process is None else process.processor_s
 
 
-class Overtaken(Exception):  # noqa: N818  what happened, not what went wrong
-    """A newer question came before this one was answered."""
+class Overtaken(Exception):  # noqa: N818  not an error
+    """A newer question arrived before this question was answered."""
 
 
 class Lost(Exception):  # noqa: N818
-    """The process reached its limits; the text tells the user."""
+    """The process reached its limits; the message is for the user."""
 
 
 class Keeper:
-    """Sends questions to a process of its own, which it starts before it is needed."""
+    """Sends questions to a separate process, which it starts in advance."""
 
     def __init__(self, opened: Opened, *, patient: bool = False, most_seconds: float = MOST_SECONDS) -> None:
-        """Keep a process for an opened scenario; a `patient` one gives way to others."""
+        """Manage a process for an opened scenario; a `patient` process has a low priority."""
         self._opened = opened
         self._patient = patient
         self._most_seconds = most_seconds
         self._process: Process | None = None
-        self._asked: deque[asyncio.Future[bytes]] = deque()
+        self._pending: deque[asyncio.Future[bytes]] = deque()
         self._reader: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
     async def start(self) -> Process:
-        """Start the process, unless it runs."""
+        """Start the process unless it is running."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
-                # -P: nothing in the current folder may take the place of a module.
+                # -P: modules are not imported from the current folder.
                 command = [sys.executable, "-P", "-m", "lasthop.present.lab.worker"]
                 self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
                 self._send(self._process, {**self._opened.as_json(), "patient": self._patient})
@@ -66,23 +62,25 @@ class Keeper:
             return self._process
 
     async def ask(self, question: Mapping[str, object]) -> bytes:
-        """Return the answer; raise `Overtaken` or `Lost` if there is none."""
+        """Return the answer. Raises `Overtaken` or `Lost` if there is none."""
         process = await self.start()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         left, used = self._most_seconds, _processor_s(process.pid)
         end = loop.time() + _MOST_WAITS * left
-        self._asked.append(answer)
+        self._pending.append(answer)
         self._send(process, question)
         while left > 0 and loop.time() < end:
             with contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(answer), max(left, _AT_LEAST_S))
             left = self._most_seconds - (_processor_s(process.pid) - used)
         self._kill(process)
-        raise Lost(f"This was stopped: it computed for more than {self._most_seconds:g} s. Ask for less.")
+        raise Lost(
+            f"The computation was stopped after {self._most_seconds:g} s of processor time. Simplify the "
+            "scenario."
+        )
 
     async def close(self) -> None:
-        """End the process."""
         if self._process is not None:
             self._kill(self._process)
             await self._process.wait()
@@ -92,7 +90,7 @@ class Keeper:
     def _send(self, process: Process, message: Mapping[str, object]) -> None:
         data = json.dumps(message).encode()
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the reader finds out
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the reader handles the end
             process.stdin.write(LENGTH.pack(len(data)) + data)
 
     def _kill(self, process: Process) -> None:
@@ -100,13 +98,13 @@ class Keeper:
             process.kill()
 
     async def _read(self, process: Process) -> None:
-        """Hand out answers in the order of their questions, until the process ends."""
+        """Deliver answers in the order of their questions, until the process ends."""
         assert process.stdout is not None
         try:
             while True:
                 (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
                 answer = await process.stdout.readexactly(length)
-                waiting = self._asked.popleft()
+                waiting = self._pending.popleft()
                 if waiting.done():
                     continue
                 if answer:
@@ -116,9 +114,9 @@ class Keeper:
         except asyncio.IncompleteReadError:
             pass
         await process.wait()
-        while self._asked:
-            waiting = self._asked.popleft()
+        while self._pending:
+            waiting = self._pending.popleft()
             if not waiting.done():
                 waiting.set_exception(Lost(_ENDED))
-            # A future that nobody waits for any more must not complain.
+            # Mark the exception as retrieved, as the future may have been abandoned.
             waiting.exception()

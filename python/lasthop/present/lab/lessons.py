@@ -1,4 +1,4 @@
-"""The lessons: files beside this one, each with a scenario, hints on what to look for, and questions."""
+"""The lessons: files in `lessons/`, each with a scenario, observations and questions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TypedDict, cast
 
 
 class Lesson(TypedDict):
-    """A lesson as its file has it."""
-
     title: str
     statement: str
     text: str
@@ -22,7 +20,6 @@ class Lesson(TypedDict):
 
 @functools.cache
 def lessons() -> list[Lesson]:
-    """Return the lessons in their order."""
     files = [
         file
         for file in resources.files("lasthop.present.lab").joinpath("lessons").iterdir()

@@ -1,4 +1,4 @@
-"""The metrics of a run, as the page shows and compares them, with their names and units in words."""
+"""The metrics of a run for the page, with labels and units."""
 
 from __future__ import annotations
 
@@ -42,43 +42,43 @@ _RUN = (
 _PAGES = ("response_time_s",)
 _HOPS = ("utilisation", "queue_delay_p95_s", "queue_depth_max", "drops_queue", "drops_aqm", "drops_error")
 _MOST_HOPS = 20
-_ASKED_ABOUT = ("voip", "video", "http-page", "request-response", "bulk-tcp")
-"""Kinds of traffic, first the kinds whose users suffer most from the others: questions are about them."""
+_KINDS_BY_INTEREST = ("voip", "video", "http-page", "request-response", "bulk-tcp")
+"""Kinds of traffic, those most sensitive to other traffic first."""
 
 
 def measures(results: Results, replication: int) -> list[dict[str, object]]:
     """Return the metrics of a run and of its hops, flows and pages: owner, name, label, value and text."""
-    told = [_of("the run", _own(results.runs, replication), 0, _RUN)]
+    parts = [_of("the run", _own(results.runs, replication), 0, _RUN)]
     hops = _own(results.hops, replication)
     places = zip(hops.get("hop", ()), hops.get("direction", ()), strict=True)
-    told += [
+    parts += [
         _of(f"{hop} {way}", hops, row, _HOPS) for row, (hop, way) in enumerate(places) if row < _MOST_HOPS
     ]
     pages = _own(results.pages, replication)
-    told += [
+    parts += [
         _of(str(name), pages, row, _PAGES) for row, name in enumerate(pages.get("page", ())[:_MOST_FLOWS])
     ]
     flows = _own(results.flows, replication)
     drops = [column for column in flows if column.startswith("data_drops_")]
     sent = flows.get("sent_packets", ())
     lost = [sum(flows[column][row] for column in drops) for row in range(len(sent))]
-    shares = [gone / all_of_it if all_of_it else None for gone, all_of_it in zip(lost, sent, strict=True)]
+    shares = [dropped / total if total else None for dropped, total in zip(lost, sent, strict=True)]
     table = {**flows, "lost_per_packet": shares}
-    return told + [_of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])]
+    return parts + [_of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])]
 
 
-def asked_about(flows: Sequence[FlowOf], facts: Facts) -> str:
-    """Return the flow that a scenario is most likely about: the first one of the first kind that it has."""
+def main_flow(flows: Sequence[FlowOf], facts: Facts) -> str:
+    """Return the flow of most interest: the first flow of the first kind in `_KINDS_BY_INTEREST`."""
 
     def rank(flow: FlowOf) -> int:
         kind = facts.applications[flow.application].kind
-        return _ASKED_ABOUT.index(kind) if kind in _ASKED_ABOUT else len(_ASKED_ABOUT)
+        return _KINDS_BY_INTEREST.index(kind) if kind in _KINDS_BY_INTEREST else len(_KINDS_BY_INTEREST)
 
     return min(flows, key=rank).name if flows else ""
 
 
 def _own(table: Columns, replication: int) -> dict[str, list[Any]]:
-    """Return the rows of one replication of a chain."""
+    """Return the rows of a replication of a chain."""
     own = [number == replication for number in table["replication"]]
     return {name: list(itertools.compress(cells, own)) for name, cells in table.items()}
 
@@ -89,11 +89,11 @@ def _of(whom: str, table: Columns, row: int, metrics: Sequence[str]) -> dict[str
 
 
 def _metric(name: str, value: float) -> dict[str, object]:
-    known = find(name)
+    entry = find(name)
     return {
         "name": name,
         "label": label(name),
         "value": value,
         "text": human(name, value),
-        "help": known.definition if known else "",
+        "help": entry.definition if entry else "",
     }

@@ -1,4 +1,4 @@
-"""The lab's start: the text of a scenario, and the only files and algorithms that a page's text may name."""
+"""The opened scenario: its text, and the files and algorithms to which texts from the page are limited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lasthop.studies.catalogue import find_scenario
 
 _PLAIN = "scenario"
 FIRST_SCENARIO = """\
-# A download over a mobile network. Move a knob, or change this text.
+# A download over a mobile network. Move a control, or edit this text.
 title = "A download over UMTS"
 
 [down.link]
@@ -37,7 +37,7 @@ duration = "60 s"
 """
 """The lab's default scenario: the link of the preset `umts`."""
 _DOWNLOAD = """
-# The file has a link and no flow, so the lab sends one.
+# The file describes a link without flows, so the lab adds a flow.
 [[flow]]
 kind = "bulk-tcp"
 name = "download"
@@ -47,7 +47,7 @@ bytes = "1 MB"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A scenario as it was opened. Texts from the page replace its text, and may name the same files."""
+    """A scenario as it was opened. Texts from the page replace its text, and may use the same files."""
 
     text: str
     file: str = _PLAIN
@@ -56,7 +56,7 @@ class Opened:
 
     @classmethod
     def named(cls, source: str | None) -> Opened:
-        """Read a scenario file, a study or a preset by its name; the first scenario if nothing is named."""
+        """Read a scenario file, a study or a preset; by default, return the first scenario."""
         if source is None:
             return cls(FIRST_SCENARIO)
         file = presets().get(source) or find_scenario(source)
@@ -67,11 +67,10 @@ class Opened:
         return cls(text, str(file), tuple(_files(text)), tuple(dict.fromkeys(name for _, name in study.code)))
 
     def parse(self, text: str) -> _core.Study:
-        """Read a text of the page; raise `InputError` or `ScenarioError` if it is wrong."""
+        """Parse a text of the page. Raises `InputError` or `ScenarioError` if it is invalid."""
         return parse_in_place(text, Path(self.file), list(self.files), self.code)
 
     def as_json(self) -> dict[str, object]:
-        """Return the data for another process."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""The lab's page: one HTML file with styles, scripts and data inside, so that it loads nothing else."""
+"""The lab's page: a self-contained HTML file with styles, scripts and data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _text(name: str) -> str:
 
 
 def page(opened: Opened, **more: object) -> str:
-    """Return the page of an opened scenario; `more` is further data for its scripts."""
+    """Return the page of an opened scenario; `more` is additional data for its scripts."""
     config: dict[str, object] = {
         "text": opened.text,
         "file": opened.file,

@@ -1,4 +1,4 @@
-"""A run as the page draws it: a header in JSON, followed by the numbers of all layers as 32-bit floats."""
+"""A run for the page: a header in JSON, followed by the numbers of all layers as 32-bit floats."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ DARK = {
         for mark, color in zip(marks.BAD_PERIODS.values(), ("#2a2f36", "#38301f", "#1f2d3a"), strict=True)
     },
 }
-"""Colours for a dark page, in place of colours that only show well on white."""
+"""Replacements on a dark page for colours that are suitable for white only."""
 
 
 class Numbers:
-    """Numbers on their way to the page: each array is identified by its start and its length."""
+    """Arrays of numbers for the page, each identified by its start and its length."""
 
     def __init__(self) -> None:
-        """Start without any."""
         self._parts: list[np.ndarray] = []
         self._length = 0
 
@@ -55,7 +54,7 @@ class Numbers:
         return place
 
     def after(self, header: Mapping[str, object]) -> bytes:
-        """Return the header's length, the header, and the numbers, at a multiple of four bytes."""
+        """Return the header's length, the header, and the numbers, aligned to four bytes."""
         head = json.dumps(header, separators=(",", ":")).encode()
         head += b" " * (-len(head) % 4)
         return b"".join([_HEAD.pack(len(head)), head, *(part.tobytes() for part in self._parts)])
@@ -70,21 +69,21 @@ def split(answer: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def picture(tables: TraceTables, numbers: Numbers) -> dict[str, object]:
-    """Return the panels of a run, and the page's remarks on them; the values go into `numbers`."""
+    """Return the panels of a run, with remarks; the values are added to `numbers`."""
     cast = Cast.of(tables)
-    found = panels(tables, KINDS, cast)
-    shown = tables.picture(found, notes=cast.notes(found), flows=cast.flows)
+    panels_ = panels(tables, KINDS, cast)
+    picture_ = tables.picture(panels_, notes=cast.notes(panels_), flows=cast.flows)
     legend: dict[Mark, int] = {}
-    drawn = [_panel(panel, numbers, legend) for panel in shown.panels]
+    drawn = [_panel(panel, numbers, legend) for panel in picture_.panels]
     return {
         "panels": drawn,
         "marks": [_mark(mark) for mark in legend],
-        "end": shown.stop,
+        "end": picture_.stop,
         "bad": [
             {"start": period.start, "stop": period.stop, "color": period.mark.color}
-            for period in shown.bad_periods
+            for period in picture_.bad_periods
         ],
-        "notes": list(shown.notes),
+        "notes": list(picture_.notes),
         "flows": [
             {"name": flow.name, "color": look.color, "protocol": flow.protocol}
             for flow, look in _coloured(cast)

@@ -1,4 +1,4 @@
-"""The server of the lab: the page, and answers to its questions."""
+"""The lab's server, which delivers the page and answers to its questions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BINARY = "application/octet-stream"
 
 
 async def _question(request: Request) -> dict[str, object]:
-    """Return the question; `None` if it is no JSON object."""
+    """Return the question; empty if it is not a JSON object."""
     with contextlib.suppress(ValueError, RecursionError):
         question = await request.json()
         if isinstance(question, dict):
@@ -34,7 +34,7 @@ async def _question(request: Request) -> dict[str, object]:
 
 
 def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
-    runs, stories = Keeper(opened), Keeper(opened, patient=True)  # a story must not keep a picture waiting
+    runs, stories = Keeper(opened), Keeper(opened, patient=True)  # a story must not delay pictures
 
     async def show(_: Request) -> Response:
         return HTMLResponse(page(opened, results=None if shelf is None else shelf.choices()))
@@ -43,7 +43,7 @@ def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
         question = await _question(request)
         if question.get("ask") not in ("look", "story"):
             return JSONResponse(
-                {"errors": [{"line": None, "text": "The lab does not know this question."}]}, 400
+                {"errors": [{"line": None, "text": "The lab cannot answer this question."}]}, 400
             )
         keeper = runs if question["ask"] == "look" else stories
         try:
@@ -73,7 +73,7 @@ def _application(opened: Opened, shelf: Shelf | None) -> Starlette:
 
 
 def serve(opened: Opened, shelf: Shelf | None, started: Callable[[str], None]) -> None:
-    """Serve the lab on this machine until Ctrl-C; `started` gets the address once the lab answers."""
+    """Serve the lab on this machine until Ctrl-C; `started` is called with the address once it is ready."""
     token = secrets.token_urlsafe(24)
     with socket.socket() as listening:
         listening.bind((HOST, 0))

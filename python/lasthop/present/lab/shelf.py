@@ -1,4 +1,4 @@
-"""Finished results: every run as a point of a figure, by which the page opens it again."""
+"""Finished results: a figure with a point for every run, which the page can open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lasthop.present.answer.folder import read_sections
 from lasthop.present.lab.opened import Opened
 
 _MOST_POINTS = 6000
-"""Most points that the page draws in an instant; of more points, it draws a sample."""
+"""The largest number of points that the page draws fast; of more points, it gets a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,21 @@ class Shelf:
 
     @classmethod
     def read(cls, folder: Path) -> Shelf:
-        """Read finished results; raise `InputError` if their runs cannot be made again."""
+        """Read finished results. Raises `InputError` if their runs cannot be repeated."""
         plan = runs_of(folder, (), 1, 1)[0].plan
         if plan.study.space is not None:
-            raise InputError(f"{folder} samples a space, which the lab does not show: use 'lasthop plot'.")
+            raise InputError(f"{folder} samples a space, which the lab cannot show; use 'lasthop plot'.")
         if plan.engine.name != "model":
             raise InputError(
-                f"{folder} is of the {plan.engine.name} engine, and the lab runs the model engine."
+                f"{folder} contains results of the {plan.engine.name} engine, but the lab needs those of the "
+                "model engine."
             )
         chains = {number: plan.first(number) for number in range(1, plan.sets + 1)}
         sections = [section for section in read_sections(folder) if section.metrics]
         return cls(folder, Opened.named(str(plan.file)), plan.seed, chains, sections)
 
     def choices(self) -> list[dict[str, object]]:
-        """Return what can be drawn: for each table the names of its rows, and its metrics."""
+        """Return the choices for figures: for each table the names of its rows, and its metrics."""
         return [
             {
                 "title": section.title,
@@ -59,11 +60,11 @@ class Shelf:
             for section in self.sections
         ]
 
-    def figure(self, asked: Mapping[str, object]) -> dict[str, object]:
-        """Return the points of a metric: for every cell its levels, its median and its runs."""
-        section = next((each for each in self.sections if each.title == asked.get("title")), self.sections[0])
-        metric = next((name for name in section.metrics if name == asked.get("metric")), section.metrics[0])
-        rows = section.rows.filter(pl.col(WHO) == asked.get("who"), pl.col(metric).is_not_null())
+    def figure(self, question: Mapping[str, object]) -> dict[str, object]:
+        """Return the points of a metric: levels, median and runs of every cell."""
+        section = next((section for section in self.sections if section.title == question.get("title")), self.sections[0])
+        metric = next((name for name in section.metrics if name == question.get("metric")), section.metrics[0])
+        rows = section.rows.filter(pl.col(WHO) == question.get("who"), pl.col(metric).is_not_null())
         scale = scale_of(metric, rows[metric])
         chosen = rows.select(*section.factors, *REPLICATION, pl.col(metric).cast(pl.Float64) * scale.factor)
         left_out = max(chosen.height - _MOST_POINTS, 0)
@@ -71,7 +72,7 @@ class Shelf:
         for *levels, set_number, replication, value in chosen.iter_rows():
             first = self.chains.get(set_number, 1)
             cells.setdefault(tuple(map(str, levels)), []).append([value, replication, first])
-        kept = 1 - left_out / chosen.height if chosen.height else 1.0
+        share = 1 - left_out / chosen.height if chosen.height else 1.0
         draw = random.Random(1)
         return {
             "axis": axis_title(metric, scale),
@@ -81,7 +82,7 @@ class Shelf:
                 {
                     "levels": dict(zip(section.factors.values(), levels, strict=True)),
                     **_median(points),
-                    "points": [point for point in points if kept == 1 or draw.random() < kept],
+                    "points": [point for point in points if share == 1 or draw.random() < share],
                 }
                 for levels, points in cells.items()
             ],
@@ -89,7 +90,7 @@ class Shelf:
 
 
 def _median(points: Sequence[Sequence[float]]) -> dict[str, object]:
-    """Return the median, and the run at the median or just above it."""
+    """Return the median, and the run at or just above the median."""
     ordered = sorted(points, key=tuple)
     middle = len(ordered) // 2
     low = ordered[(len(ordered) - 1) // 2][0]

@@ -1,8 +1,6 @@
-"""The process in which the lab computes.
+"""The process in which the lab computes: questions on standard input, answers on standard output.
 
-It reads questions from standard input and writes answers to standard output.
-
-If a second question comes, nobody waits for the answer to the first any more, and it is given up.
+A new question cancels the computation of the previous answer.
 """
 
 from __future__ import annotations
@@ -17,13 +15,13 @@ import sys
 from typing import Any
 
 LENGTH = struct.Struct("<I")
-"""What goes before each question and answer."""
+"""The header of each question and answer."""
 MEMORY_BYTES = 3 << 30
-"""Address space that the process may have. It needs a third of that without a run."""
+"""The limit of the process' address space. Without a run, it needs a third of this."""
 _PATIENT = 10
-"""Niceness of a process whose answers may take longer."""
+"""Niceness of a process with low priority."""
 SUPERSEDED = b""
-"""The answer to a question that a newer question overtook."""
+"""The answer to a question that was cancelled by a newer question."""
 
 
 def _read(size: int) -> bytes:
@@ -55,14 +53,13 @@ def _write(out: int, answer: bytes) -> None:
 def main() -> None:
     """Answer questions until there are no more.
 
-    The first message says what was opened, and whether answers may take longer.
+    The first message contains the opened scenario, and whether the process has a low priority.
     """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    # A story makes millions of objects, which all stay: looking for garbage among them took a third of its
-    # time.
+    # A story creates millions of persistent objects; garbage collection took a third of its time.
     gc.set_threshold(150_000)
     out = os.dup(1)
-    os.dup2(2, 1)  # no other output may come between the answers
+    os.dup2(2, 1)  # other output must not mix with the answers
     from lasthop.present.lab.desk import Desk
     from lasthop.present.lab.opened import Opened
 

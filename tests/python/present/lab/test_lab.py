@@ -37,7 +37,7 @@ from lasthop.present.lab import desk as desk_module
 from lasthop.present.lab import tale as tale_module
 from lasthop.present.lab.controls import controls
 from lasthop.present.lab.desk import Desk
-from lasthop.present.lab.editing import edited
+from lasthop.present.lab.editing import edit
 from lasthop.present.lab.keeper import Keeper, Lost
 from lasthop.present.lab.lessons import Lesson, lessons
 from lasthop.present.lab.opened import FIRST_SCENARIO, Opened
@@ -96,7 +96,7 @@ def test_every_control_says_what_the_text_says_and_can_be_set_to_that() -> None:
         }
         for control in found:
             assert control["help"], control
-            changed = edited(text, control["path"], control["value"], cell.levels)
+            changed = edit(text, control["path"], control["value"], cell.levels)
             if control["path"].endswith((".count", ".profile")):
                 continue  # a count of one numbers the flow; a profile turns nothing off unless it is stated
             again = next(each for each in _core.parse(changed, name).cells if each.key == cell.key)
@@ -105,9 +105,9 @@ def test_every_control_says_what_the_text_says_and_can_be_set_to_that() -> None:
 
 
 def test_a_control_changes_the_level_that_states_its_value() -> None:
-    text = edited(SCENARIO, "down.queue.limit", "20 packets", {"queue": "long"})
+    text = edit(SCENARIO, "down.queue.limit", "20 packets", {"queue": "long"})
     assert text == SCENARIO.replace("60 packets", "20 packets")
-    assert edited(SCENARIO, "down.link.rate", "2 Mbit/s", {"queue": "long"}) == SCENARIO.replace(
+    assert edit(SCENARIO, "down.link.rate", "2 Mbit/s", {"queue": "long"}) == SCENARIO.replace(
         '"1 Mbit/s"  # slow', '"2 Mbit/s"  # slow'
     )
 
@@ -120,7 +120,7 @@ def test_a_control_of_the_only_hop_changes_the_keys_at_the_top() -> None:
     (cell,) = _core.parse(text, "relay").cells
     path = "hop.last-hop.down.link.rate"
     assert path in {control["path"] for control in controls(json.loads(cell.scenario))}
-    assert edited(text, path, "2 Mbit/s", {}) == text.replace("1 Mbit/s", "2 Mbit/s")
+    assert edit(text, path, "2 Mbit/s", {}) == text.replace("1 Mbit/s", "2 Mbit/s")
 
 
 LAYOUTS = (
@@ -140,7 +140,7 @@ def test_any_layout_keeps_its_comments_and_gets_the_value(layout: str, kbits: in
     value = {"down.link.rate": "7 kbit/s", "down.queue.limit": "7 packets", "flow.0.bytes": "7 kB"}.get(
         path, "reno"
     )
-    changed = edited(text, path, value, {})
+    changed = edit(text, path, value, {})
     found: Any = tomlkit.parse(changed)
     for key in path.split("."):
         found = found[int(key) if key.isdigit() else key]
@@ -151,9 +151,9 @@ def test_any_layout_keeps_its_comments_and_gets_the_value(layout: str, kbits: in
 
 def test_what_is_not_in_the_text_is_not_changed() -> None:
     with pytest.raises(InputError, match=r"`flow.3.bytes` does not stand in this text"):
-        edited(SCENARIO, "flow.3.bytes", "1 kB", {})
+        edit(SCENARIO, "flow.3.bytes", "1 kB", {})
     with pytest.raises(InputError, match="not valid TOML"):
-        edited("[", "mtu", "1500 B", {})
+        edit("[", "mtu", "1500 B", {})
 
 
 def test_an_error_has_its_line_and_the_text_follows_the_control() -> None:
@@ -282,7 +282,7 @@ def test_no_span_harms_the_desk(span: object, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_run_that_nobody_can_follow_in_time_has_no_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tale_module, "MOST_FOLLOWED", 1_000)
+    monkeypatch.setattr(tale_module, "MOST_PACKETS_OF_STORY", 1_000)
     assert "the lab tells stories of runs of up to 1,000" in errors(
         told(Desk(Opened(SCENARIO), lambda: False))
     )
@@ -434,7 +434,7 @@ def of_lesson(lesson: Lesson, replication: int = 1, **changes: object) -> dict[s
     """Return the flow records of a lesson's run by flow; changes by path, with two underscores for a dot."""
     text = lesson["scenario"]
     for path, value in changes.items():
-        text = edited(text, path.replace("__", "."), value, {})  # type: ignore[arg-type]
+        text = edit(text, path.replace("__", "."), value, {})  # type: ignore[arg-type]
     study = _core.parse(text, "lesson")
     flows = study.cells[0].run(study.seed, replication, 1).flows
     return {name: {key: flows[key][row] for key in flows} for row, name in enumerate(flows["flow"])}

@@ -1,10 +1,10 @@
 "use strict";
-// What the parts of the page share. Each file adds its part to `lab`.
+// Functions that the parts of the page share. Each file adds its part to `lab`.
 const lab = { config: JSON.parse(document.getElementById("config").textContent) };
 
 lab.byId = (id) => document.getElementById(id);
 
-/** Make an element; attributes that are functions listen, `text` is its text. */
+/** Make an element; attributes that are functions become event listeners, `text` is its text. */
 lab.make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -27,7 +27,7 @@ lab.later = (delay, action) => {
 
 lab.isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
-/** A colour of a picture as it is on this page. */
+/** A colour of a picture on this page, which may be dark. */
 lab.color = (color) => (lab.isDark() ? lab.config.dark[color] || color : color);
 
 lab.style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -40,7 +40,7 @@ lab.digits = (value) => {
   return String(Number(value.toPrecision(3)));
 };
 
-/** Units that a value may have, with their sizes, the greatest first. */
+/** Units of values with their sizes, in descending order. */
 lab.units = {
   rate: { "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3, "bit/s": 1 },
   time: { h: 3600, min: 60, s: 1, ms: 1e-3, us: 1e-6, ns: 1e-9 },
@@ -51,5 +51,5 @@ const PANEL_UNITS = {
   B: 1, kB: 1e3, MB: 1e6, GB: 1e9, s: 1, ms: 1e-3, "µs": 1e-6, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
 };
 
-/** By what values in one unit of a panel are multiplied to be in the other. */
+/** The factor that converts values from one unit of a panel to another. */
 lab.conversion = (from, to) => (PANEL_UNITS[from] || 1) / (PANEL_UNITS[to] || 1);

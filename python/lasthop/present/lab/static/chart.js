@@ -1,5 +1,5 @@
 "use strict";
-// Pictures of runs, on canvases above each other over one axis of time.
+// Pictures of runs, on canvases above each other over a common time axis.
 {
   const LEFT = 58, RIGHT = 14, TOP = 6, NEAR = 12;
   const HEIGHTS = { sequence: 210 };
@@ -21,12 +21,12 @@
     const rough = (high - low) / most;
     const power = 10 ** Math.floor(Math.log10(rough || 1));
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) || rough || 1;
-    const found = [];
-    for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) found.push(at);
-    return found;
+    const places = [];
+    for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) places.push(at);
+    return places;
   };
 
-  /** Make a canvas this large, whatever the pixels of the screen, and return what draws on it. */
+  /** Set the size of a canvas, whatever the resolution of the screen, and return its drawing context. */
   lab.context = (canvas, width, height) => {
     const ratio = devicePixelRatio || 1;
     Object.assign(canvas, { width: width * ratio, height: height * ratio });
@@ -37,7 +37,7 @@
     return context;
   };
 
-  /** Draw lines at round values, and write the values beside them. */
+  /** Draw labelled lines at round values. */
   lab.grid = (context, [low, high], most, sy, width) => {
     context.textAlign = "right";
     context.textBaseline = "middle";
@@ -54,7 +54,7 @@
     }
   };
 
-  /** The hit nearest to the pointer, if one is near. */
+  /** The hit nearest to the pointer, if it is within a distance. */
   lab.nearest = (hits, event, near) => {
     let best = null, least = near;
     for (const hit of hits) {
@@ -82,7 +82,7 @@
     }
   };
 
-  /** Draw one of the symbols that plotly has, at most `size` wide. */
+  /** Draw a symbol with the name that plotly uses, at most `size` wide. */
   const symbol = (context, name, x, y, size) => {
     const open = name.endsWith("-open");
     const base = name.replace(/-open$/, "").replace(/-thin$/, "");
@@ -107,7 +107,7 @@
 
   const shortly = (name) => name.replace("packets in the router queue", "queue");
 
-  /** What a mark looks like, for a legend. */
+  /** The symbol of a mark in a legend. */
   const keyOf = (mark, color) => {
     const canvas = lab.make("canvas", { "aria-hidden": "true" });
     const context = lab.context(canvas, 16, 11);
@@ -165,7 +165,7 @@
       if (this.panel.top) return [0, this.panel.top];
       let low = Infinity, high = -Infinity;
       for (const { layer, run, factor } of this.layers()) {
-        // The advertised window may leave the picture: what was sent fills it.
+        // The advertised window does not count: segments that were sent fill the picture.
         if (this.panel.kind === "sequence" && run.marks[layer.mark].dash !== "solid") continue;
         const x = run.values(layer.x), y = run.values(layer.y), far = run.values(layer.far);
         const first = Math.max(firstAt(x, view[0]) - 1, 0);
@@ -215,7 +215,7 @@
 
     layer(context, { layer, run, pinned }, view, sx, sy) {
       const mark = run.marks[layer.mark];
-      if (pinned && mark.dash !== "solid") return; // thresholds and limits would only clutter the comparison
+      if (pinned && mark.dash !== "solid") return; // thresholds and limits would clutter the comparison
       const x = run.values(layer.x), y = run.values(layer.y), far = run.values(layer.far);
       const first = Math.max(firstAt(x, view[0]) - 1, 0);
       let stop = firstAt(x, view[1]);
@@ -228,7 +228,7 @@
       context.setLineDash([]);
     }
 
-    /** A line of steps; of each column of pixels only the least, greatest and last are drawn. */
+    /** A step line; in each column of pixels only the least, greatest and last values are drawn. */
     steps(context, x, y, first, stop, sx, sy, end) {
       let column = -1, low = 0, high = 0, last = NaN;
       const flush = () => {
@@ -285,9 +285,9 @@
       }
     }
 
-    /** What the lines say at a time. */
+    /** The values of the lines at a time. */
     say(time, flow) {
-      const said = [];
+      const values = [];
       const unit = ["packets", "segments"].includes(this.panel.unit) ? "" : ` ${this.panel.unit}`;
       for (const layer of this.panel.layers) {
         const mark = this.run.marks[layer.mark];
@@ -295,17 +295,17 @@
         const x = this.run.values(layer.x);
         const place = firstAt(x, time + 1e-6) - 1;
         const value = place < 0 ? NaN : this.run.values(layer.y)[place];
-        if (!Number.isNaN(value)) said.push(`${shortly(mark.quantity)} ${lab.digits(value)}${unit}`);
+        if (!Number.isNaN(value)) values.push(`${shortly(mark.quantity)} ${lab.digits(value)}${unit}`);
       }
-      return said.join(" · ");
+      return values.join(" · ");
     }
   }
 
-  /** All pictures of a run; `told` hears of the cursor, of chosen marks, and of another stretch of time. */
+  /** All pictures of a run; `listener` is notified of the cursor, of chosen marks, and of zooming. */
   lab.Chart = class {
-    constructor(host, told) {
+    constructor(host, listener) {
       this.host = host;
-      this.told = told;
+      this.listener = listener;
       this.panels = [];
       this.line = lab.make("div", { class: "cursor", hidden: true });
       this.chosen = lab.make("div", { class: "stretch", hidden: true });
@@ -347,14 +347,14 @@
       if (this.whole) this.showAll();
       else this.view = [Math.max(from, 0), to];
       this.draw();
-      this.told.viewed();
+      this.listener.viewed();
     }
 
     zoomBy(factor) {
       if (!factor) {
         this.showAll();
         this.draw();
-        this.told.viewed();
+        this.listener.viewed();
         return;
       }
       const half = ((this.view[1] - this.view[0]) * factor) / 2;
@@ -382,7 +382,7 @@
       });
     }
 
-    /** Put the cursor at a time, in view. */
+    /** Move the cursor to a time, and the view if necessary. */
     goTo(time) {
       const [from, to] = this.view;
       this.time = time;
@@ -444,8 +444,8 @@
         const hit = this.hit(event);
         this.time = hit ? hit.time : this.timeAt(event);
         this.moveTo(this.time);
-        if (hit) this.told.picked(hit);
-        else this.told.moved(this.time);
+        if (hit) this.listener.picked(hit);
+        else this.listener.moved(this.time);
       });
       this.host.addEventListener("dblclick", () => this.zoomBy(0));
     }

@@ -1,14 +1,14 @@
 "use strict";
-// The metrics of a run, beside those of a pinned one: what was changed, and what became of it.
+// The metrics of a run next to those of a pinned run, and the changes of the scenario.
 {
   const WORDS = { true: "on", false: "off", null: "not set" };
-  const worded = (value) => (value === undefined ? "not there" : WORDS[value] ?? String(value));
+  const inWords = (value) => (value === undefined ? "not present" : WORDS[value] ?? String(value));
 
-  /** What differs between two resolved scenarios. */
+  /** The differences between two resolved scenarios. */
   const changes = (before, after) =>
     [...new Set([...Object.keys(before), ...Object.keys(after)])]
       .filter((key) => before[key] !== after[key] && !key.endsWith(".name"))
-      .map((key) => `${key}: ${worded(before[key])} → ${worded(after[key])}`);
+      .map((key) => `${key}: ${inWords(before[key])} → ${inWords(after[key])}`);
 
   const difference = (before, after) => {
     if (before === after) return "=";
@@ -33,18 +33,18 @@
     return lab.make("table", {}, lab.make("caption", { text: part.of }), ...(pinned ? [head] : []), lab.make("tbody", {}, ...rows));
   };
 
-  /** Show the metrics of a run, first those of one flow, and how they differ from those of the pinned one. */
+  /** Show the metrics of a run, first those of a flow, and their differences from the pinned run. */
   lab.compare = (host, run, pinned, flow) => {
     const own = run.measures.filter((part) => part.of === flow);
     const parts = [...own, ...run.measures.filter((part) => part.of !== flow)].map((part) => table(part, pinned));
-    const said = [];
+    const remarks = [];
     if (pinned) {
       const changed = changes(pinned.resolved, run.resolved);
       if (run.replication !== pinned.replication) changed.push(`replication: ${pinned.replication} → ${run.replication}`);
-      const text = changed.length ? `Changed since the pin (drawn pale): ${changed.slice(0, 8).join("; ")}${changed.length > 8 ? "; …" : ""}.` : "Nothing has changed since the pin. Move a knob.";
-      said.push(lab.make("p", { class: "changed", text }));
+      const text = changed.length ? `Changes since the pinned run (drawn pale): ${changed.slice(0, 8).join("; ")}${changed.length > 8 ? "; …" : ""}.` : "No changes since the pinned run. Move a control.";
+      remarks.push(lab.make("p", { class: "changed", text }));
     }
     host.classList.toggle("compared", Boolean(pinned));
-    host.replaceChildren(...said, lab.make("div", { class: "tables" }, ...parts));
+    host.replaceChildren(...remarks, lab.make("div", { class: "tables" }, ...parts));
   };
 }

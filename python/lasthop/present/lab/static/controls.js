@@ -1,7 +1,7 @@
 "use strict";
-// Controls of a scenario: sliders, switches and lists, which follow the text and change it.
+// Controls of a scenario: sliders, switches and lists, which show and change values of the text.
 {
-  // Ends of sliders in the base unit of their kind; `zero` is whether the left end is nothing at all.
+  // Ends of sliders in the base unit of their kind; `zero` is whether the left end is 0.
   const ENDS = {
     rate: { low: 8e3, high: 1e9 },
     time: { low: 1e-3, high: 2, zero: true },
@@ -15,15 +15,15 @@
   const POSITIONS = 200;
   const LONG = new Set(["duration", "start", "rto max", "fin timeout", "interval"]);
 
-  /** Number and unit of a value as scenarios have it. */
+  /** Number and unit of a value in the notation of scenarios. */
   const parsed = (text) => {
-    const found = /^\s*([0-9.]+)\s*(\S*)\s*$/.exec(String(text));
-    return found ? { number: Number(found[1]), unit: found[2] } : null;
+    const match = /^\s*([0-9.]+)\s*(\S*)\s*$/.exec(String(text));
+    return match ? { number: Number(match[1]), unit: match[2] } : null;
   };
 
   const isPackets = (unit) => unit.startsWith("packet");
 
-  /** The scale of a slider: ends, and value to position and back; null if the value is no simple number. */
+  /** The scale of a slider: ends, and value to position and back; null if the value is not a simple number. */
   const scaleOf = (control) => {
     const value = parsed(control.value);
     if (!value) return null;
@@ -41,7 +41,7 @@
     return { kind, position, at, least: ends.zero ? 0 : 1 };
   };
 
-  /** A value in the base unit as text with a unit that reads well; two digits, or more for long numbers. */
+  /** A value in the base unit as text with a readable unit; two digits, or more for long numbers. */
   const written = (kind, base) => {
     if (kind === "packets") return `${Math.max(Math.round(base), 1)} packets`;
     if (kind === "number") return Math.round(base);
@@ -54,7 +54,7 @@
     return `${Number((rounded / size).toPrecision(3))} ${unit}`;
   };
 
-  /** The same value in a unit that reads better: 100 kB in place of 100000 B. */
+  /** The same value in a more readable unit: 100 kB instead of 100000 B. */
   const readable = (control) => {
     const value = parsed(control.value);
     const units = { rate: lab.units.rate, size: lab.units.size, queue: lab.units.size }[control.kind];
@@ -99,7 +99,7 @@
       }
     }
 
-    /** Move a knob of an exported page to the next place where it may stand. */
+    /** Move a control of an exported page to one of its positions. */
     turn() {
       lab.positions[this.path] = Number(this.slider.value);
       this.change(this.path, this.knob.positions[this.slider.value]);
@@ -117,7 +117,7 @@
       if (String(value) !== String(this.value)) this.change(this.path, value);
     }
 
-    /** Show a value that the text has. */
+    /** Show the value in the text. */
     follow(control) {
       this.value = control.value;
       if (this.knob) {
@@ -140,7 +140,7 @@
 
   lab.Controls = class {
     constructor(host, change) {
-      Object.assign(this, { host, change, shape: "", found: new Map() });
+      Object.assign(this, { host, change, shape: "", rows: new Map() });
     }
 
     follow(all) {
@@ -148,29 +148,29 @@
       const controls = exported ? all.filter(({ path }) => exported.knobs.some((knob) => knob.path === path)) : all;
       const shape = JSON.stringify(controls.map(({ path, kind, group }) => [path, kind, group]));
       if (shape !== this.shape) this.build(controls, shape);
-      for (const control of controls) this.found.get(control.path).follow(control);
+      for (const control of controls) this.rows.get(control.path).follow(control);
     }
 
     build(controls, shape) {
       const open = new Map([...this.host.querySelectorAll("details")].map((each) => [each.dataset.group, each.open]));
       const focused = document.activeElement && document.activeElement.id;
       this.shape = shape;
-      this.found.clear();
+      this.rows.clear();
       const groups = new Map();
       for (const control of controls) {
         if (!groups.has(control.group)) groups.set(control.group, []);
         groups.get(control.group).push(control);
       }
-      const made = [...groups].map(([group, members]) => {
+      const parts = [...groups].map(([group, members]) => {
         const rows = members.map((control) => {
           const row = new Control(control, this.change);
-          this.found.set(control.path, row);
+          this.rows.set(control.path, row);
           return row.row;
         });
         const usual = group === "Downlink" || group === "TCP" || group.startsWith("Flow");
         return lab.make("details", { "data-group": group, open: open.get(group) ?? usual }, lab.make("summary", { text: group }), ...rows);
       });
-      this.host.replaceChildren(...made);
+      this.host.replaceChildren(...parts);
       if (focused && this.host.querySelector(`#${CSS.escape(focused)}`)) lab.byId(focused).focus();
     }
   };

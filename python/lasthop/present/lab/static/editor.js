@@ -1,5 +1,5 @@
 "use strict";
-// The text of the scenario, with line numbers, and its errors at their lines.
+// The text of the scenario, with line numbers and errors.
 {
   lab.Editor = class {
     constructor(changed) {
@@ -14,7 +14,7 @@
       this.area.addEventListener("scroll", () => (this.numbers.scrollTop = this.area.scrollTop));
     }
 
-    /** Show another text; what the reader types is not touched. */
+    /** Show another text, unless it is already shown. */
     follow(text) {
       if (this.area.value === text) return;
       const { scrollTop, selectionStart } = this.area;
@@ -35,7 +35,7 @@
       this.numbers.scrollTop = this.area.scrollTop;
     }
 
-    /** Show errors: each a line number of this text or null, and what is wrong. */
+    /** Show errors, each with a line number of this text or null. */
     complain(errors) {
       this.wrong = new Set(errors.map((error) => error.line).filter(Boolean));
       this.number();

@@ -1,5 +1,5 @@
 "use strict";
-// Guided lessons: choosing one opens its scenario and shows what to look for.
+// Guided lessons: choosing a lesson opens its scenario and shows its text.
 {
   const show = (lesson) => {
     const host = lab.byId("lesson");

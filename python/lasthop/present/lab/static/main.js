@@ -1,11 +1,11 @@
 "use strict";
-// Puts the parts together: what is asked for, and what is shown of the answer.
+// Connects the parts: questions to the server, and their answers.
 {
-  const PATIENCE_MS = 500; // a run that takes longer gives way to a newer question
+  const PATIENCE_MS = 500; // a newer question interrupts a longer run
   const state = { text: lab.config.text, levels: {}, chosen: null, replication: 1, seed: null, first: null, run: null, pinned: null, flow: "" };
   const changes = new Map();
   const { exported } = lab.config;
-  let asked = null, wanted = false;
+  let pending = null, wanted = false;
 
   const chart = new lab.Chart(lab.byId("panels"), {
     picked: (hit) => {
@@ -17,7 +17,7 @@
       story.follow(time);
     },
     viewed: () => {
-      if (!story.isWhole && !exported) told();
+      if (!story.isWhole && !exported) loadStory();
     },
   });
   const goTo = (time) => {
@@ -39,8 +39,8 @@
   const showTime = (time) => {
     const slider = lab.byId("cursor");
     slider.value = chart.end ? Math.round((1000 * time) / chart.end) : 0;
-    const said = chart.panels.map((panel) => panel.say(time, state.flow)).filter(Boolean).join(" · ");
-    slider.setAttribute("aria-valuetext", `${time.toFixed(3)} s: ${said}`);
+    const values = chart.panels.map((panel) => panel.say(time, state.flow)).filter(Boolean).join(" · ");
+    slider.setAttribute("aria-valuetext", `${time.toFixed(3)} s: ${values}`);
     lab.byId("at").textContent = `${time.toFixed(3)} s`;
   };
 
@@ -56,22 +56,22 @@
     ...(exported ? { key: lab.keyOf(state.levels) } : {}),
   });
 
-  /** Ask for the run as it is wanted now. While one is under way, only the newest question waits. */
+  /** Request the current run. While a request is pending, only the newest question waits. */
   const look = async () => {
     wanted = true;
-    if (asked && performance.now() - asked.since < PATIENCE_MS) {
-      clearTimeout(asked.again);
-      asked.again = setTimeout(() => wanted && look(), PATIENCE_MS);
+    if (pending && performance.now() - pending.since < PATIENCE_MS) {
+      clearTimeout(pending.again);
+      pending.again = setTimeout(() => wanted && look(), PATIENCE_MS);
       return;
     }
     wanted = false;
     const mine = { since: performance.now(), again: 0 };
-    asked = mine;
+    pending = mine;
     const sent = [...changes];
     const run = await lab.ask(question("look", sent));
     clearTimeout(mine.again);
-    if (asked !== mine) return;
-    asked = null;
+    if (pending !== mine) return;
+    pending = null;
     if (run) show(run, sent);
     if (wanted || !run) look();
   };
@@ -86,15 +86,15 @@
     if (run.errors && run.lost) changes.clear();
     editor.complain(run.errors || []);
     document.body.classList.toggle("wrong", Boolean(run.errors));
-    lab.byId("status").textContent = run.errors ? "The picture is that of the last good run." : "";
+    lab.byId("status").textContent = run.errors ? "The pictures show the last run without errors." : "";
     if (run.errors) return;
     Object.assign(state, { run, levels: run.levels, replication: run.replication });
     if (!run.flows.some((flow) => flow.name === state.flow)) state.flow = run.flow;
     if (!changes.size) controls.follow(run.controls);
     draw();
     story.wait();
-    told();
-    saved();
+    loadStory();
+    saveLater();
   };
 
   const draw = () => {
@@ -124,7 +124,7 @@
   const chooseFlow = (name) => {
     state.flow = name;
     draw();
-    if (story.told) story.show(story.told, name);
+    if (story.answer) story.show(story.answer, name);
   };
 
   const showLevels = (run) => {
@@ -143,16 +143,16 @@
     look();
   };
 
-  const told = lab.later(350, async () => {
+  const loadStory = lab.later(350, async () => {
     const { run } = state;
     const answer = await lab.ask({ ...question("story", []), span: chart.view });
     if (run !== state.run || !answer) return;
-    const { asked: hit } = story;
+    const { pending: hit } = story;
     story.show(answer, state.flow);
     if (!hit) story.follow(chart.time);
   });
 
-  // The address carries the scenario.
+  // The page's address contains the scenario.
   const packed = async (text) => {
     const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
@@ -167,7 +167,7 @@
     const hash = await packed(JSON.stringify(exported ? { levels, positions: lab.positions } : { text, levels, replication }));
     history.replaceState(null, "", `${location.pathname}${location.search}#${hash}`);
   };
-  const saved = lab.later(400, save);
+  const saveLater = lab.later(400, save);
   const restore = async () => {
     const hash = location.hash.slice(1);
     if (!hash) return;
@@ -176,7 +176,7 @@
       Object.assign(state, { text: String(text), levels: levels || {}, replication: Number(replication) || 1 });
       if (positions) Object.assign(lab.positions, positions);
     } catch {
-      lab.byId("status").textContent = "The link's scenario cannot be read.";
+      lab.byId("status").textContent = "The scenario in the link cannot be read.";
     }
   };
 
@@ -219,7 +219,7 @@
   lab.byId("replication").querySelector("input").addEventListener("change", (event) => replicate(Number(event.target.value)));
   lab.byId("link").addEventListener("click", async (event) => {
     await save();
-    const done = await navigator.clipboard.writeText(location.href).then(() => "Copied", () => "It is in the address bar");
+    const done = await navigator.clipboard.writeText(location.href).then(() => "Copied", () => "Copy it from the address bar");
     event.target.textContent = done;
     setTimeout(() => (event.target.textContent = "Copy link"), 1500);
   });

@@ -1,5 +1,5 @@
 "use strict";
-// Finished results: a strip of points for each cell; a point opens its run.
+// Finished results: points for each cell; clicking a point opens its run.
 {
   const HEIGHT = 190, LEFT = 58, RIGHT = 14, BOTTOM = 24, TOP = 8, NEAR = 9;
   let figure = null, hits = [], open = null, canvas, table, note;
@@ -15,7 +15,7 @@
   const openRun = (cell, [value, replication, first]) => {
     open = { cell, replication };
     lab.open({ text: lab.config.text, levels: cell.levels, replication, seed: figure.seed, first });
-    note.textContent = `Open: ${named(cell.levels)}, replication ${replication} (${lab.digits(value)}). Now click a drop or timeout in its pictures.`;
+    note.textContent = `Open: ${named(cell.levels)}, replication ${replication} (${lab.digits(value)}). Now click a drop or timeout in the pictures.`;
     draw();
   };
 
@@ -66,7 +66,7 @@
     });
     const head = lab.make("tr", {}, ...["cell", `median ${figure.axis}`, ""].map((text) => lab.make("th", { scope: "col", text })));
     table.replaceChildren(lab.make("thead", {}, head), lab.make("tbody", {}, ...rows));
-    note.textContent = `A point is a run; click one to open it.${figure.left_out ? ` ${figure.left_out} of them are not drawn.` : ""}`;
+    note.textContent = `Each point is a run; click a point to open the run.${figure.left_out ? ` ${figure.left_out} runs are not drawn.` : ""}`;
   };
 
   lab.offerResults = async () => {

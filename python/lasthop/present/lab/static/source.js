@@ -1,7 +1,7 @@
 "use strict";
-// Where runs come from: the server, or what an exported page holds.
+// The source of runs: the server, or the data in an exported page.
 {
-  /** A run: the header of an answer, and a function that finds its numbers. */
+  /** A run: the header of an answer, and a function that returns its numbers. */
   lab.decode = (buffer) => {
     const length = new DataView(buffer).getUint32(0, true);
     const run = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
@@ -25,7 +25,7 @@
       if (answer.ok) return lab.decode(await answer.arrayBuffer());
       return { ...failed(""), ...(await answer.json()) };
     } catch {
-      return failed("The lab does not answer: is 'lasthop lab' still running?");
+      return failed("The lab does not respond. Is 'lasthop lab' still running?");
     }
   };
 
@@ -36,11 +36,11 @@
   };
 
   const fromPage = async (question) => {
-    const found = lab.config.exported.runs.find((each) => each.key === question.key) || lab.config.exported.runs[0];
-    return lab.decode(await unpacked(question.ask === "look" ? found.look : found.story));
+    const run = lab.config.exported.runs.find((each) => each.key === question.key) || lab.config.exported.runs[0];
+    return lab.decode(await unpacked(question.ask === "look" ? run.look : run.story));
   };
 
-  /** Where the knobs of an exported page stand, and by what a run of it is known. */
+  /** The positions of the controls of an exported page, and the keys of its runs. */
   lab.positions = {};
   for (const knob of lab.config.exported ? lab.config.exported.knobs : []) lab.positions[knob.path] = knob.start;
   lab.keyOf = (levels) => {
