@@ -1,4 +1,4 @@
-"""BBR's test cases: assertions on the states that a control goes through, by draft-ietf-ccwg-bbr."""
+"""The test cases of draft-ietf-ccwg-bbr: assertions on the states of a control."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lasthop import _core
 from lasthop.campaign.results.columns import as_frame
 from lasthop.engines.engine import Observation, Request
 from lasthop.engines.model_engine import ModelEngine
-from lasthop.evaluate.rows import Section, laid_over
+from lasthop.evaluate.rows import Section, merged
 from lasthop.scenario.points import read_study
 from lasthop.scenario.toml import to_toml
 
@@ -27,9 +27,9 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class Case:
-    """A test case: a scenario, what must hold in it, and what changes at a state.
+    """A test case: a scenario, the expectations, and changes when a state is entered.
 
-    `then` is laid over the scenario; its times and sizes that begin with `+` count from the moment `at`.
+    `then` overrides keys of the scenario; its times and sizes with a leading `+` count from the moment `at`.
     """
 
     id: str
@@ -41,8 +41,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What became of a case: the states with the seconds at which they began, and what did not hold."""
+class CaseResult:
+    """The result of a case: the states with the times of their beginnings in seconds, and the failures."""
 
     case: Case
     file: Path
@@ -51,14 +51,14 @@ class Told:
 
     @property
     def course(self) -> str:
-        """The states in words: the first ones with the times at which they began."""
-        shown = ", ".join(f"{name} {at:.2f} s" for at, name in self.states[:8])
-        return f"{shown}, ..." if len(self.states) > 8 else shown
+        """The first states as text, with the times of their beginnings."""
+        text = ", ".join(f"{name} {at:.2f} s" for at, name in self.states[:8])
+        return f"{text}, ..." if len(self.states) > 8 else text
 
 
 @dataclass(frozen=True)
 class Cases:
-    """All test cases, and which state may follow which."""
+    """All test cases, and the permitted successors of each state."""
 
     section: Section
     follows: Mapping[str, Sequence[str]]
@@ -68,7 +68,7 @@ class Cases:
 def read_cases() -> Cases:
     data = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     section = Section(**data["section"], rows=())
-    return Cases(section, data["follows"], [_case(one, data["scenario"]) for one in data["case"]])
+    return Cases(section, data["follows"], [_case(case, data["scenario"]) for case in data["case"]])
 
 
 _EXPECTED = ("states", "lasts", "carries", "loses", "window", "undone")
@@ -81,44 +81,44 @@ def _case(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Case:
     for keys in (own, then):
         if "flow" in keys:
             keys["flow"] = [keys["flow"]]
-    scenario = {"name": f"bbr-{name}", "title": title, **laid_over(base, own)}
+    scenario = {"name": f"bbr-{name}", "title": title, **merged(base, own)}
     return Case(name, title, scenario, expected, at, then)
 
 
-def tell_all(cases: Cases, tcp: Mapping[str, object], folder: Path) -> list[Told]:
-    """Write the scenarios into a folder, run them, and return what became of them.
+def run_cases(cases: Cases, tcp: Mapping[str, object], folder: Path) -> list[CaseResult]:
+    """Write the scenarios into a folder and run them.
 
-    A control that does not name its states as the draft does has no cases.
+    There are no cases for a control that does not use the draft's names of states.
     """
 
-    def tell(case: Case) -> Told:
-        return _tell(case, cases.follows, tcp, folder / f"bbr-{case.id}.toml")
+    def run_case(case: Case) -> CaseResult:
+        return _run_case(case, cases.follows, tcp, folder / f"bbr-{case.id}.toml")
 
     first, *others = cases.cases
-    told = tell(first)
-    if not any(name.startswith("ProbeBW_") for _, name in told.states):
-        told.file.unlink()
+    result = run_case(first)
+    if not any(name.startswith("ProbeBW_") for _, name in result.states):
+        result.file.unlink()
         return []
-    return [told, *map(tell, others)]
+    return [result, *map(run_case, others)]
 
 
-def _tell(case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, object], file: Path) -> Told:
+def _run_case(case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, object], file: Path) -> CaseResult:
     scenario = {**case.scenario, "tcp": tcp}
     run = _run(scenario, file)
     if case.at is not None:
-        begun = [at for at, name in run.states if name == case.at["state"] and at >= case.at["after"]]
-        if not begun:
-            return Told(case, file, run.states, [f"it never enters {case.at['state']}"])
-        run = _run(laid_over(scenario, _counted_from(begun[0], run, case.then)), file)
-    return Told(case, file, run.states, list(_faults(case.expected, follows, run)))
+        entries = [at for at, name in run.states if name == case.at["state"] and at >= case.at["after"]]
+        if not entries:
+            return CaseResult(case, file, run.states, [f"the sender never enters {case.at['state']}"])
+        run = _run(merged(scenario, _counted_from(entries[0], run, case.then)), file)
+    return CaseResult(case, file, run.states, list(_faults(case.expected, follows, run)))
 
 
 def _counted_from(moment: float, run: _Run, value: Any) -> Any:  # noqa: ANN401
-    """Return a table in which what begins with `+` counts from a moment: times, and bytes sent by then."""
+    """Return a table with the time or the sent bytes of a moment added to values with a leading `+`."""
     if isinstance(value, Mapping):
-        return {key: _counted_from(moment, run, one) for key, one in value.items()}
+        return {key: _counted_from(moment, run, item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_counted_from(moment, run, one) for one in value]
+        return [_counted_from(moment, run, item) for item in value]
     if not isinstance(value, str) or not value.startswith("+"):
         return value
     count, unit = value.split()
@@ -138,13 +138,13 @@ class _Run:
 
     @cached_property
     def states(self) -> list[tuple[float, str]]:
-        """When the sender entered which state."""
-        found = self.transport.filter(event="state")
-        return [(at / 1e9, name) for at, name in found.select("time_ns", "state").iter_rows()]
+        """The states with the times at which the sender entered them."""
+        rows = self.transport.filter(event="state")
+        return [(at / 1e9, name) for at, name in rows.select("time_ns", "state").iter_rows()]
 
     @cached_property
     def data(self) -> pl.DataFrame:
-        """Events of packets towards the client, with their time in seconds."""
+        """Events of packets towards the client, with their times in seconds."""
         packets = as_frame(self.trace.packets).filter(pl.col("payload_bytes") > 0, direction="down")
         return packets.with_columns(time_s=pl.col("time_ns") / 1e9)
 
@@ -157,16 +157,16 @@ class _Run:
 def _run(scenario: Mapping[str, Any], file: Path) -> _Run:
     file.write_text(to_toml(dict(scenario)), encoding="utf-8")
     (cell,) = read_study(file).cells
-    done = ModelEngine().run(cell, Request.of_one(_SEED, 1, 1, Observation(trace=True)))
-    assert isinstance(done.trace, _core.Trace)
-    return _Run(done.trace)
+    outcome = ModelEngine().run(cell, Request.of_one(_SEED, 1, 1, Observation(trace=True)))
+    assert isinstance(outcome.trace, _core.Trace)
+    return _Run(outcome.trace)
 
 
 def _faults(expected: Mapping[str, Any], follows: Mapping[str, Sequence[str]], run: _Run) -> Iterator[str]:
     names = [name for _, name in run.states]
     for before, after in dict.fromkeys(pairwise(names)):
         if after not in follows.get(before, ()):
-            yield f"the draft has no way from {before} to {after}"
+            yield f"the draft has no transition from {before} to {after}"
     for key, value in expected.items():
         yield from _CHECKS[key](value, run)
 
@@ -174,7 +174,7 @@ def _faults(expected: Mapping[str, Any], follows: Mapping[str, Sequence[str]], r
 def _order(pattern: str, run: _Run) -> Iterator[str]:
     names = " ".join(name for _, name in run.states)
     if re.search(pattern, names) is None:
-        yield f"its states are not {pattern}: {names[:120]}"
+        yield f"the states do not match {pattern}: {names[:120]}"
 
 
 def _lengths(wanted: Mapping[str, Any], run: _Run) -> Iterator[str]:
@@ -192,13 +192,13 @@ def _carried(wanted: Mapping[str, float], run: _Run) -> Iterator[str]:
     bits = 8 * int(run.between("delivered", wanted)["ip_bytes"].sum())
     share = bits / (wanted["to"] - wanted["from"]) / wanted["of"]
     if share < wanted["share"]:
-        yield f"{share:.3f} of the rate arrives {_when(wanted)}, not {wanted['share']}"
+        yield f"{share:.3f} of the rate arrives {_when(wanted)}, less than {wanted['share']}"
 
 
 def _lost(wanted: Mapping[str, float], run: _Run) -> Iterator[str]:
     share = len(run.between("drop", wanted)) / len(run.between("sent", wanted))
     if share > wanted["share"]:
-        yield f"{share:.3f} of the packets are lost {_when(wanted)}, not {wanted['share']}"
+        yield f"{share:.3f} of the packets are lost {_when(wanted)}, more than {wanted['share']}"
 
 
 def _when(wanted: Mapping[str, float]) -> str:
@@ -206,16 +206,16 @@ def _when(wanted: Mapping[str, float]) -> str:
 
 
 def _least_window(least: int, run: _Run) -> Iterator[str]:
-    begun = next((at for at, name in run.states if name.startswith("ProbeBW")), 0.0)
-    found = run.transport.filter(pl.col("time_ns") >= 1e9 * begun, event="window")["cwnd"].min()
-    if isinstance(found, int) and found < least:
-        yield f"its window falls to {found} segments, below {least}"
+    start = next((at for at, name in run.states if name.startswith("ProbeBW")), 0.0)
+    smallest = run.transport.filter(pl.col("time_ns") >= 1e9 * start, event="window")["cwnd"].min()
+    if isinstance(smallest, int) and smallest < least:
+        yield f"the window falls to {smallest} segments, below {least}"
 
 
 def _undone(least: int, run: _Run) -> Iterator[str]:
-    found = len(run.transport.filter(pl.col("event").str.starts_with("undone")))
-    if found < least:
-        yield f"it undoes {found} reductions, not {least}: its recovery was not spurious"
+    count = len(run.transport.filter(pl.col("event").str.starts_with("undone")))
+    if count < least:
+        yield f"{count} reductions are undone, less than {least}"
 
 
 _CHECKS: Mapping[str, Callable[[Any, _Run], Iterator[str]]] = {

@@ -1,4 +1,4 @@
-"""The control that is tested: a name of `tcp.congestion_control`, or a class in a Python file."""
+"""The tested control: a value of `tcp.congestion_control`, or a class in a Python file."""
 
 import json
 import sys
@@ -14,9 +14,9 @@ _NEED_ECN = ("dctcp", "prague")
 
 @dataclass(frozen=True)
 class Control:
-    """A congestion control: how the dossier calls it, and how scenarios do.
+    """A congestion control: its name in the dossier, and its key in scenarios.
 
-    `file` is the file of its class, if the user named that.
+    `file` is the file of its class, if the user gave one.
     """
 
     name: str
@@ -25,46 +25,46 @@ class Control:
 
     @property
     def tcp(self) -> dict[str, object]:
-        """The keys of `[tcp]` with which a sender uses it."""
+        """The keys of `[tcp]` that select the control."""
         return {"congestion_control": self.key, **({"ecn": True} if self.key in _NEED_ECN else {})}
 
 
 def read_control(text: str) -> Control:
-    """Read `bbr`, `FILE.py:CLASS` or `python:MODULE.CLASS`; raise `InputError` if there is none."""
+    """Parse `bbr`, `FILE.py:CLASS` or `python:MODULE.CLASS`. Raises `InputError` if it does not exist."""
     if text.startswith(PREFIX):
         return Control(text.rpartition(".")[2], text)
     path, colon, kind = text.rpartition(":")
     if colon:
         return _in_file(text, Path(path), kind)
     if text.endswith(".py"):
-        raise InputError(f"{text}: name the class in the file, too, as in '{text}:Mine'.")
+        raise InputError(f"{text}: add the name of the class in the file, as in '{text}:Mine'.")
     return Control(built_in(text), text)
 
 
 def built_in(name: str) -> str:
-    """Return the name of a control that comes with lasthop; raise `InputError` if there is none."""
-    known = _known()
-    if name not in known:
+    """Return the name of a built-in control. Raises `InputError` if it does not exist."""
+    names = _names()
+    if name not in names:
         raise InputError(
-            f"There is no congestion control '{name}'; did you mean '{nearest(name, known)}'? "
-            f"Known: {', '.join(known)}. A class of your own is FILE.py:CLASS."
+            f"Unknown congestion control '{name}'; did you mean '{nearest(name, names)}'? "
+            f"Built-in: {', '.join(names)}. For a custom class, give FILE.py:CLASS."
         )
     return name
 
 
-def _known() -> list[str]:
+def _names() -> list[str]:
     choices = json.loads(_core.schema())["$defs"]["CongestionControl"]["anyOf"]
     return [choice["const"] for choice in choices if "const" in choice]
 
 
 def _in_file(text: str, file: Path, kind: str) -> Control:
     if file.suffix != ".py" or not file.is_file():
-        raise InputError(f"{text}: there is no Python file {file}; write FILE.py:CLASS.")
+        raise InputError(f"{text}: {file} is not a Python file; the form is FILE.py:CLASS.")
     module = file.stem
     if not (module.isidentifier() and kind.isidentifier()):
         raise InputError(
-            f"{text}: file and class need names that Python can import, as in my_control.py:Mine."
+            f"{text}: the names of file and class must be valid Python identifiers, as in my_control.py:Mine."
         )
     if module in sys.stdlib_module_names:
-        raise InputError(f"{text}: Python itself has a module '{module}'; give the file another name.")
+        raise InputError(f"{text}: '{module}' is a module of the standard library; rename the file.")
     return Control(kind, f"{PREFIX}{module}.{kind}", file.resolve())

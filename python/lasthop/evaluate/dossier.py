@@ -1,4 +1,4 @@
-"""From a congestion control to its dossier: write the scenarios, run what is missing, judge, and measure."""
+"""Build the dossier of a congestion control: write the scenarios, run them, judge and measure."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from lasthop.common.errors import InputError
 from lasthop.common.files import write_text
 from lasthop.common.statistics.estimates import Interval
 from lasthop.engines.model_engine import ModelEngine
-from lasthop.evaluate.bbr import Told, read_cases, tell_all
+from lasthop.evaluate.bbr import CaseResult, read_cases, run_cases
 from lasthop.evaluate.controls import Control
 from lasthop.evaluate.rows import FACTOR, TESTED, Number, Row, Section, Set
 from lasthop.studies.claims.design import Design, Place
@@ -31,7 +31,7 @@ SCENARIOS, RESULTS = "scenarios", "results"
 
 @dataclass(frozen=True)
 class Value:
-    """A number in one cell: its mean over replications, with the 95 % interval; `None` if it has none."""
+    """A number in a cell: its mean over replications with the 95 % interval, if it has a value."""
 
     place: Place
     control: str
@@ -48,9 +48,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ran:
-    """A row that was run; `checked` has the verdicts on its claims.
+    """A row after its run; `checked` has the verdicts on its claims.
 
-    If the engine cannot run it, `refused` says why.
+    If the engine cannot run it, `refused` is the reason.
     """
 
     row: Row
@@ -62,19 +62,19 @@ class Ran:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A section with its rows, or the test cases of BBR, and the verdict: the worst of its claims'."""
+    """A section with its rows, or the test cases of BBR. Its verdict is the worst of its claims'."""
 
     section: Section
     rows: Sequence[Ran]
-    cases: Sequence[Told] = ()
+    cases: Sequence[CaseResult] = ()
 
     @property
     def verdict(self) -> str:
         if self.rows and all(ran.refused for ran in self.rows):
             return NOT_RUN
-        given = [one.outcome.verdict for ran in self.rows if ran.checked for one in ran.checked.judged]
-        given += [NOT_UPHELD if told.faults else UPHELD for told in self.cases]
-        return next((verdict for verdict in _WORST_FIRST if verdict in given), NUMBERS_ONLY)
+        verdicts = [judged.outcome.verdict for ran in self.rows if ran.checked for judged in ran.checked.judged]
+        verdicts += [NOT_UPHELD if case.faults else UPHELD for case in self.cases]
+        return next((verdict for verdict in _WORST_FIRST if verdict in verdicts), NUMBERS_ONLY)
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class Dossier:
 
     @property
     def controls(self) -> dict[str, str]:
-        """The levels of the factor `control`, each with its name for people."""
+        """The levels of the factor `control` with their display names."""
         return {TESTED: self.control.name, **{name: name for name in self.against}}
 
     @property
     def exit_code(self) -> int:
-        """As `lasthop check` has it: 3 if runs are invalid, 4 if a section is not upheld, 5 if undecided."""
-        return exit_code((one.verdict for one in self.judgements), late=self.late is not None)
+        """As for `lasthop check`: 3 if runs are invalid, 4 if a section is not upheld, 5 if undecided."""
+        return exit_code((judgement.verdict for judgement in self.judgements), late=self.late is not None)
 
 
 def build(
@@ -108,7 +108,7 @@ def build(
     quiet: bool,
     say: Callable[[Judgement], object],
 ) -> Dossier:
-    """Write the scenarios of the set into `out`, run what is missing, and `say` each section's judgement."""
+    """Write the scenarios of the set to `out`, run what is missing, and `say` each section's judgement."""
     _check_folder(out)
     levels = {TESTED: control.tcp, **{name: Control(name, name).tcp for name in against}}
     files = _write(control, chosen, levels, out / SCENARIOS)
@@ -117,12 +117,12 @@ def build(
         rows = [_run(row, files[row.name], asked, out / RESULTS, place, quiet=quiet) for row in section.rows]
         judgements.append(Judgement(section, rows))
         say(judgements[-1])
-    # Only the model tells the states of a control.
+    # Only the model reports the states of a control.
     cases = read_cases()
-    if asked.engine == ModelEngine.name and (told := tell_all(cases, control.tcp, out / SCENARIOS)):
-        judgements.append(Judgement(cases.section, (), told))
+    if asked.engine == ModelEngine.name and (results := run_cases(cases, control.tcp, out / SCENARIOS)):
+        judgements.append(Judgement(cases.section, (), results))
         say(judgements[-1])
-    ran = [row for one in judgements for row in one.rows]
+    ran = [row for judgement in judgements for row in judgement.rows]
     if all(row.refused for row in ran):
         raise InputError(ran[0].refused)
     late = next((row.checked.late for row in ran if row.checked and row.checked.late), None)
@@ -130,20 +130,20 @@ def build(
 
 
 def _check_folder(out: Path) -> None:
-    """Refuse a place that is no folder, or that holds something other than a dossier."""
+    """Raise InputError if `out` is not a folder, or contains anything but a dossier."""
     if out.is_file():
-        raise InputError(f"{out} is a file, not a folder; choose another place with --out DIR.")
+        raise InputError(f"{out} is a file, not a folder; choose another folder with --out DIR.")
     if out.is_dir() and any(out.iterdir()) and not (out / SCENARIOS).is_dir():
         raise InputError(
-            f"{out} exists and holds something other than a dossier; nothing was changed. "
-            "Choose another place with --out DIR."
+            f"{out} exists and does not contain a dossier; nothing was changed. "
+            "Choose another folder with --out DIR."
         )
 
 
 def _write(
     control: Control, chosen: Set, levels: Mapping[str, Mapping[str, object]], folder: Path
 ) -> dict[str, Path]:
-    """Write each row as a scenario that is complete in itself, with the files that it names."""
+    """Write each row as a self-contained scenario, with the files that it uses."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for section in chosen.sections:
@@ -185,16 +185,16 @@ def _run(row: Row, file: Path, asked: Asked, results: Path, place: runner.Place,
 
 
 def _measure(row: Row, file: Path, study: _core.Study, records: Records) -> Iterator[Measured]:
-    """Compute each number in each cell, with the interval that a claim about it would have."""
+    """Compute each number in each cell, with its confidence interval."""
     design = Design.of(study)
     parser = Parser(Vocabulary(design.factors))
     for number in row.numbers:
         try:
-            found = estimate(parser.alone(number.formula), design, records)
+            estimates = estimate(parser.alone(number.formula), design, records)
         except ClaimError as error:
             raise InputError(f"{file}: {number.name}: {error}") from None
         values = []
-        for place, interval in found:
+        for place, interval in estimates:
             cell = dict(place)
             control = cell.pop(FACTOR)
             values.append(Value(cell, control, interval))

@@ -21,7 +21,7 @@ _CSS = {UPHELD: "good", NOT_UPHELD: "bad", NUMBERS_ONLY: ""}
 
 @dataclass(frozen=True)
 class _Line:
-    """The numbers of a control in a cell; `cell` is empty but for the first control there."""
+    """The numbers of a control in a cell; `cell` is empty except for the first control."""
 
     cell: str
     control: str
@@ -50,24 +50,24 @@ def write_page(dossier: Dossier, file: Path) -> None:
 
 
 def _lines(ran: Ran, dossier: Dossier) -> Iterator[_Line]:
-    """Yield the table of a row, cell by cell and control by control."""
-    found = [
-        {(cell, value.control): value.interval for cell, values in cells_of(one).items() for value in values}
-        for one in ran.measured
+    """Yield the lines of a row's table, by cell and control."""
+    intervals = [
+        {(cell, value.control): value.interval for cell, values in cells_of(measured).items() for value in values}
+        for measured in ran.measured
     ]
     for cell, values in cells_of(ran.measured[0]).items():
         place = values[0].place
         for control, name in dossier.controls.items():
             first = control == TESTED
-            numbers = [_written(one.get((cell, control))) for one in found]
+            numbers = [_texts(values_.get((cell, control))) for values_ in intervals]
             yield _Line(cell if first else "", name, first, numbers)
         for law in ran.row.laws:
             (level,) = place.values()
-            rest = [("", "")] * (len(found) - 1)
+            rest = [("", "")] * (len(intervals) - 1)
             yield _Line("", law.name, tested=False, numbers=[(f"{law.values[level]:.3g}", ""), *rest])
 
 
-def _written(interval: Interval | None) -> tuple[str, str]:
+def _texts(interval: Interval | None) -> tuple[str, str]:
     if interval is None:
         return "–", ""
     return f"{interval.estimate:.3g}", f"{interval.low:.3g} .. {interval.high:.3g}"

@@ -1,4 +1,4 @@
-"""A picture of a number in all cells of a row: a dot for each control, with its 95 % interval, as SVG."""
+"""Pictures of a number in all cells of a row as SVG: a dot for each control, with its 95 % interval."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,22 +24,22 @@ def cells_of(measured: Measured) -> dict[str, list[Value]]:
 
 
 def strokes(laws: Sequence[Law]) -> dict[str, str]:
-    """Return in a word how each law is drawn."""
+    """Return the line style of each law."""
     return dict(zip((law.name for law in laws), _STROKES, strict=False))
 
 
 def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = ()) -> str:
-    """Draw a number, with what laws say of it; an empty text if no cell has it."""
+    """Draw a number with the values of laws; empty if no cell has the number."""
     ends = [end for value in measured.values if (i := value.interval) for end in (i.low, i.high, i.estimate)]
     if not ends:
         return ""
     cells = cells_of(measured)
-    drawn = strokes(laws)
+    styles = strokes(laws)
     expected = {
         name: [(law.name, law.values[level]) for law in laws for level in values[0].place.values()]
         for name, values in cells.items()
     }
-    ends += [value for found in expected.values() for _, value in found]
+    ends += [value for pairs in expected.values() for _, value in pairs]
     axis = _axis(min(0.0, *ends), max(ends))
     low, high = axis[0], axis[-1]
     height = _TOP + _BOTTOM + sum(len(values) * _LINE + _GAP for values in cells.values())
@@ -59,12 +59,12 @@ def picture(measured: Measured, names: Mapping[str, str], laws: Sequence[Law] = 
         parts.append(f'<text x="{_LEFT - 12}" y="{middle}" text-anchor="end">{escape(name)}</text>')
         parts += [
             f'<line x1="{x(value)}" x2="{x(value)}" y1="{at - 8}" y2="{at + (len(values) - 1) * _LINE + 8}" '
-            f'stroke="{INK}" stroke-dasharray="{_STROKES[drawn[law]]}"><title>{escape(law)}</title></line>'
+            f'stroke="{INK}" stroke-dasharray="{_STROKES[styles[law]]}"><title>{escape(law)}</title></line>'
             for law, value in expected[name]
         ]
         for value in values:
-            if (found := value.interval) is not None:
-                parts.append(_dot(x(found.low), x(found.high), x(found.estimate), at, colour[value.control]))
+            if (i := value.interval) is not None:
+                parts.append(_dot(x(i.low), x(i.high), x(i.estimate), at, colour[value.control]))
             at += _LINE
         at += _GAP
     number = measured.number

@@ -1,9 +1,9 @@
 """The set: sections in the order of RFC 9743, and a scenario for each of their rows.
 
-A row's file is a scenario whose factor `control` is missing, with a table `[evaluation]`: the numbers that
-the dossier shows, what laws say of the first of them, and the levels and replications of the quick set. In
-its claims, `{against}` stands for the controls that the tested one is compared with. In their texts, `{all}`
-and `{any}` are the names of these controls; `{larger}` says which of two counts, and so do other words.
+A row's file is a scenario without its factor `control`, with a table `[evaluation]`: the numbers that the
+dossier shows, the predictions of laws for the first of them, and the levels and replications of the quick
+set. In its claims, `{against}` stands for the controls of the comparison. In their texts, `{all}` and `{any}`
+are the names of these controls; `{larger}` and the other `_WORSE` say which of their values is the limit.
 """
 
 import tomllib
@@ -26,7 +26,7 @@ _WORSE = ("larger", "longer", "smaller", "worse")
 
 @dataclass(frozen=True)
 class Number:
-    """A number that the dossier shows: `formula` is an expression of the language of claims."""
+    """A number in the dossier; `formula` is an expression in the language of claims."""
 
     name: str
     unit: str
@@ -35,7 +35,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Law:
-    """What an equation says of the first number of a row: a value for each level of its only factor."""
+    """The prediction of an equation for the first number of a row, for each level of its only factor."""
 
     name: str
     values: Mapping[str, float]
@@ -56,7 +56,7 @@ class _Evaluation(TypedDict):
 
 
 class RowScenario(TypedDict, total=False):
-    """A scenario as its file has it; the other keys are those of any scenario."""
+    """A scenario in its file; other keys are those of any scenario."""
 
     title: str
     replications: object
@@ -79,15 +79,15 @@ class Row:
         return str(self.scenario["title"])
 
     def file_text(self, controls: Mapping[str, Mapping[str, object]]) -> str:
-        """Return the complete scenario: with a level of the factor for each control, `TESTED` first."""
+        """Return the complete scenario, with a level of the factor for each control, `TESTED` first."""
         levels = {name: {"tcp": tcp} for name, tcp in controls.items()}
         factors = {**self.scenario.get("factor", {}), FACTOR: levels}
         return to_toml({"name": self.name, **self.scenario, "factor": factors})
 
     def claims_text(self, against: Sequence[str]) -> str:
-        """Return the file of claims beside it; an empty text without claims."""
+        """Return the text of the file of claims; empty without claims."""
         names = list(map(_TITLES.get, against, against)) if list(against) == list(_TITLES) else against
-        which = {1: "", 2: ", the {} of both"}.get(len(against), ", the worst of them")
+        which = {1: "", 2: ", the {} of the two"}.get(len(against), ", the worst of them")
         words = {
             "against": list(against),
             "all": " and ".join(names),
@@ -101,14 +101,14 @@ class Row:
         return to_toml({"claim": claims}) if claims else ""
 
     def files(self) -> list[Path]:
-        """Return the recordings that the scenario names."""
+        """Return the recordings that the scenario uses."""
         names = named_files(self.text)
         return [next(f / name for f in (FOLDER, _EXAMPLES) if (f / name).is_file()) for name in names]
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of RFC 9743 with its criterion in a sentence."""
+    """A section of RFC 9743 with its criterion."""
 
     id: str
     title: str
@@ -144,20 +144,20 @@ def _row(name: str, *, quick: bool) -> Row:
     text = file.read_text(encoding="utf-8")
     scenario = cast("RowScenario", tomllib.loads(text))
     evaluation = scenario.pop("evaluation")
-    numbers = [Number(one["name"], one.get("unit", ""), one["is"]) for one in evaluation["number"]]
-    laws = [Law(one["name"], one["values"]) for one in evaluation.get("law", [])]
+    numbers = [Number(entry["name"], entry.get("unit", ""), entry["is"]) for entry in evaluation["number"]]
+    laws = [Law(entry["name"], entry["values"]) for entry in evaluation.get("law", [])]
     if quick:
         levels = dict(evaluation["quick"])
         scenario["replications"] = levels.pop("replications")
-        for factor, kept in levels.items():
-            scenario["factor"][factor] = {level: scenario["factor"][factor][level] for level in kept}
+        for factor, names in levels.items():
+            scenario["factor"][factor] = {level: scenario["factor"][factor][level] for level in names}
     return Row(name, numbers, laws, scenario, scenario.pop("claim", []), text)
 
 
-def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with another one laid over it."""
-    laid = dict(base)
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with the values of another table merged into it, recursively."""
+    result = dict(base)
     for key, value in more.items():
-        both = isinstance(value, Mapping) and isinstance(laid.get(key), Mapping)
-        laid[key] = laid_over(laid[key], value) if both else value
-    return laid
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = merged(result[key], value) if both else value
+    return result

@@ -1,4 +1,4 @@
-"""The dossier in a table for the terminal, and as a CSV file."""
+"""The dossier as text for the terminal, and as a CSV file."""
 
 import csv
 from collections.abc import Iterator
@@ -16,35 +16,35 @@ COLUMNS = ("section", "scenario", "cell", "control", "tested", "metric", "unit",
 
 
 def lines(judgement: Judgement) -> Iterator[str]:
-    """Say the verdict on a section, and the numbers behind it."""
+    """Yield the verdict on a section, and the numbers behind it."""
     yield f"{judgement.verdict:<{_WIDTH}}{judgement.section.title}"
     for ran in judgement.rows:
         if ran.refused:
             yield f"{'':{_WIDTH}}{ran.row.name}: not run: {ran.refused}"
-    yield from (f"{'':{_WIDTH}}{said}" for said in short(judgement))
+    yield from (f"{'':{_WIDTH}}{text}" for text in short(judgement))
 
 
 def short(judgement: Judgement) -> list[str]:
-    """Return the claims behind a verdict with their values, without formulas, or the cases that fail."""
-    failed = [f"{told.case.title}: {fault}" for told in judgement.cases for fault in told.faults]
+    """Return the claims behind a verdict with their values, without formulas, or the cases that failed."""
+    failed = [f"{case.case.title}: {fault}" for case in judgement.cases for fault in case.faults]
     if judgement.cases and not failed:
-        return [f"{len(judgement.cases)} cases hold"]
-    return [*(_said(judged) for judged in behind(judgement)), *failed]
+        return [f"all {len(judgement.cases)} cases pass"]
+    return [*(_text(judged) for judged in behind(judgement)), *failed]
 
 
-def _said(judged: Judged) -> str:
+def _text(judged: Judged) -> str:
     claim, part = judged.outcome.claim, judged.outcome.decisive
     if part is None or part.left is None or part.right is None:
         return f"{claim.text}: {judged.outcome.reason}"
     place = f", at {place_text(part)}" if part.place else ""
     remark = f" ({judged.outcome.reason})" if judged.outcome.reason else ""
-    return f"{claim.text}: {part.left:.3g} against {part.right:.3g}{place}{remark}"
+    return f"{claim.text}: {part.left:.3g} versus {part.right:.3g}{place}{remark}"
 
 
 def behind(judgement: Judgement) -> list[Judged]:
-    """Return the claims that are not upheld; without them the one that is nearest to failing."""
-    claims = [one for ran in judgement.rows if ran.checked for one in ran.checked.judged]
-    wrong = [one for one in claims if one.outcome.verdict != UPHELD]
+    """Return the claims that are not upheld, or else the claim nearest to failing."""
+    claims = [judged for ran in judgement.rows if ran.checked for judged in ran.checked.judged]
+    wrong = [judged for judged in claims if judged.outcome.verdict != UPHELD]
     return wrong or sorted(claims, key=_strength)[:1]
 
 
@@ -71,8 +71,8 @@ def _rows(dossier: Dossier) -> Iterator[tuple[object, ...]]:
             for measured in ran.measured:
                 for value in measured.values:
                     cell = ",".join(f"{factor}={level}" for factor, level in value.place.items())
-                    found = value.interval
-                    ends = ("", "", "") if found is None else (found.estimate, found.low, found.high)
+                    interval = value.interval
+                    ends = ("", "", "") if interval is None else (interval.estimate, interval.low, interval.high)
                     yield (
                         judgement.section.id,
                         ran.row.name,

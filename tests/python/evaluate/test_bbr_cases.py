@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lasthop.analysis.claims import NOT_UPHELD, UPHELD
-from lasthop.evaluate.bbr import Told, read_cases, tell_all
+from lasthop.evaluate.bbr import CaseResult, read_cases, run_cases
 from lasthop.evaluate.page import write_page
 from test_evaluate import build
 
@@ -29,9 +29,9 @@ class Liar(lasthop.CongestionControl):
 """
 
 
-def tell(tmp_path: Path, control: str, *ids: str) -> dict[str, Told]:
+def tell(tmp_path: Path, control: str, *ids: str) -> dict[str, CaseResult]:
     cases = replace(CASES, cases=[case for case in CASES.cases if not ids or case.id in ids])
-    return {told.case.id: told for told in tell_all(cases, {"congestion_control": control}, tmp_path)}
+    return {told.case.id: told for told in run_cases(cases, {"congestion_control": control}, tmp_path)}
 
 
 @pytest.mark.parametrize("control", ["reno", "bbr"])
@@ -71,7 +71,7 @@ def test_each_bound_can_be_missed(tmp_path: Path, case: str, change: dict[str, o
     (chosen,) = [one for one in CASES.cases if one.id == case]
     first = CASES.cases[0]
     cases = replace(CASES, cases=[first, replace(chosen, expected={**chosen.expected, **change})])
-    told = tell_all(cases, {"congestion_control": "bbr3"}, tmp_path)[1]
+    told = run_cases(cases, {"congestion_control": "bbr3"}, tmp_path)[1]
     assert any(fault in one for one in told.faults), told.faults
 
 
