@@ -1,7 +1,7 @@
 """Approximate Bayesian computation with regression adjustment (Beaumont, Zhang and Balding 2002).
 
-The summary is first reduced to what predicts the parameters, by a ridge regression over the simulations
-(Fearnhead and Prangle 2012). Parameters are in a transformed space in which a box is the prior.
+The summary is first reduced to predictions of the parameters, by a ridge regression over the simulations
+(Fearnhead and Prangle 2012). Parameters are in a transformed space in which the prior is a box.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ import numpy as np
 
 from lasthop.fit.measurement import Floats
 
-# Share of the simulations that are kept, the nearest ones.
-KEPT = 0.5
+# Share of the simulations that are used, the nearest ones.
+NEAREST = 0.5
 RIDGES = (1e-3, 1e-2, 0.1, 1.0)
-# Of the discriminant, whose inputs are nearly as many as its simulations.
+# Penalty of the discriminant, which has nearly as many inputs as simulations.
 DISCRIMINANT = 0.1
-# Of a number of the summary, what real hosts are off anyway, and how many deviations count at most.
+# The deviation of real hosts from the model in a number of the summary, and the most deviations that count.
 OFF, MOST_DEVIATIONS = 0.05, 6.0
 
 
 @dataclass(frozen=True)
 class Posterior:
     draws: Floats
-    """One row for each kept simulation, adjusted."""
+    """A row for each simulation used, adjusted."""
     weights: Floats
 
     def quantiles(self, shares: tuple[float, ...]) -> Floats:
@@ -36,7 +36,7 @@ class Posterior:
 
 
 def _scaled(summaries: Floats, observed: Floats) -> tuple[Floats, Floats]:
-    """In units of the spread among simulations; what was seen is kept within their range."""
+    """Return both in units of the spread of simulations; the observation is clipped to about their range."""
     middle = np.median(summaries, axis=0)
     spread = np.std(summaries, axis=0)
     good = spread > 1e-9
@@ -47,7 +47,7 @@ def _scaled(summaries: Floats, observed: Floats) -> tuple[Floats, Floats]:
 
 
 def _ridge(inputs: Floats, outputs: Floats, weights: Floats, penalty: float) -> tuple[Floats, Floats]:
-    """Coefficients and intercept of a weighted ridge regression."""
+    """Return coefficients and intercept of a weighted ridge regression."""
     share = weights / weights.sum()
     centre, level = share @ inputs, share @ outputs
     around = inputs - centre
@@ -57,7 +57,7 @@ def _ridge(inputs: Floats, outputs: Floats, weights: Floats, penalty: float) -> 
 
 
 def _left_out(inputs: Floats, outputs: Floats, penalty: float) -> Floats:
-    """What a ridge regression predicts of each row from all others."""
+    """Return the predictions of a ridge regression for each row from all others."""
     around = inputs - inputs.mean(axis=0)
     level = outputs.mean(axis=0)
     gram = around.T @ around / len(inputs) + penalty * np.eye(inputs.shape[1])
@@ -70,31 +70,31 @@ def _left_out(inputs: Floats, outputs: Floats, penalty: float) -> Floats:
 def posterior(parameters: Floats, summaries: Floats, observed: Floats) -> Posterior:
     """Regress the parameters on the summary, near what was observed.
 
-    Each simulation is predicted from the others, as the observation is, so errors are as large as they look.
+    Each simulation is predicted from the others, like the observation, so that errors are not underestimated.
     """
     scaled, seen = _scaled(summaries, observed)
     count, size = len(parameters), parameters.shape[1]
     spread = np.std(parameters, axis=0) + 1e-12
     tries = [_left_out(scaled, parameters, penalty) for penalty in RIDGES]
-    errors = [float(np.log(np.std((parameters - one) / spread, axis=0) + 1e-6).sum()) for one in tries]
+    errors = [float(np.log(np.std((parameters - predictions) / spread, axis=0) + 1e-6).sum()) for predictions in tries]
     best = int(np.argmin(errors))
     predicted = tries[best]
     slope, level = _ridge(scaled, parameters, np.ones(count), RIDGES[best])
     wanted = seen @ slope + level
     rest = np.std(parameters - predicted, axis=0) + 1e-9
     distance = np.sqrt((((predicted - wanted) / rest) ** 2).sum(axis=1))
-    kept = np.argsort(distance, kind="stable")[: max(4 * size + 8, round(KEPT * count))]
-    width = max(distance[kept[-1]], 1e-9) * 1.0001
-    weights = 1 - (distance[kept] / width) ** 2
-    nearer, _ = _ridge(predicted[kept], parameters[kept], weights, 1e-9)
-    return Posterior(parameters[kept] + (wanted - predicted[kept]) @ nearer, weights)
+    nearest = np.argsort(distance, kind="stable")[: max(4 * size + 8, round(NEAREST * count))]
+    width = max(distance[nearest[-1]], 1e-9) * 1.0001
+    weights = 1 - (distance[nearest] / width) ** 2
+    nearer, _ = _ridge(predicted[nearest], parameters[nearest], weights, 1e-9)
+    return Posterior(parameters[nearest] + (wanted - predicted[nearest]) @ nearer, weights)
 
 
 def likeness(parameters: Floats, summaries: Floats, observed: Floats) -> float:
-    """The part of the simulations that are at least as unlike the others as the observation is.
+    """Return the share of the simulations that deviate at least as much from the others as the observation.
 
     A posterior predictive check (Gelman, Meng and Stern 1996): a regression predicts the summary from the
-    parameters, each simulation's from the others', and the observation's from the middle of its posterior.
+    parameters, each simulation's from the others', and the observation's from the median of its posterior.
     """
     middle = posterior(parameters, summaries, observed).quantiles((0.5,))[0]
     inputs = (parameters - middle) / (np.std(parameters, axis=0) + 1e-12)
@@ -106,17 +106,17 @@ def likeness(parameters: Floats, summaries: Floats, observed: Floats) -> float:
     # The median of a square is 0.455 of the variance.
     deviation = np.sqrt(np.median(rest**2, axis=0) / 0.455 + OFF**2)
     distances = [
-        np.minimum(np.abs(one) / deviation, MOST_DEVIATIONS).mean(axis=-1)
-        for one in (rest, observed - slope[0])
+        np.minimum(np.abs(errors) / deviation, MOST_DEVIATIONS).mean(axis=-1)
+        for errors in (rest, observed - slope[0])
     ]
     return float(np.mean(distances[0] >= distances[1]))
 
 
 def probabilities(summaries: list[Floats], observed: Floats) -> Floats:
-    """How probable each model is: its share of the simulations nearest to what was observed.
+    """Return the probability of each model: its share of the simulations nearest to the observation.
 
-    Near is what a linear discriminant scores alike (Prangle and others 2014). The scores of each half of the
-    simulations come from the other half, so that they are no better than that of the observation.
+    The distance is that of the scores of a linear discriminant (Prangle and others 2014). The scores of each
+    half of the simulations come from the other half, so that they are no better than the observation's.
     """
     together = np.concatenate(summaries)
     count = len(together)

@@ -1,7 +1,7 @@
-"""The course of a rate: what a line carried while a queue stood before it.
+"""The course of a rate: the throughput of a line while there was a standing queue.
 
-A queue that stands keeps the link busy, so what is delivered then is the link's rate, or what others leave of
-it. A round trip tells of a wait, and for all that wait the link was busy.
+A standing queue keeps the link busy, so the rate of deliveries is then the link's rate, or the part that
+other traffic leaves. A round trip shows a queueing delay, and the link was busy during this delay.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from lasthop.fit.measurement import Bools, Delays, End, Floats, Ints, Transfer
 from lasthop.fit.stalls import Stalls
 from lasthop.fit.summary import delivered, unevenness
 
-# A window has so many packets and lasts so long at least, and there are no more windows than that.
+# The least number of packets and duration of a window, and the largest number of windows.
 LEAST_PACKETS, LEAST_S, MOST_WINDOWS = 12, 0.05, 300
-# Packets by which a window's count is uncertain, as a standard deviation: ACKs speak of two.
+# The uncertainty of a window's count in packets, as a standard deviation: ACKs cover two packets.
 UNCERTAIN_PACKETS = 1.5
-# Part of what a window carries that says nothing: no line is evener.
+# The uncertainty of a window's volume as a share: no line is more even.
 UNEVEN = 0.02
-# What a change must gain, in logarithms of the number of windows; 2 would be the Bayesian criterion.
+# The penalty of a change, in logarithms of the number of windows; 2 would be the Bayesian criterion.
 PENALTY = 4.0
-# Standard deviation of the logarithm below which one rate explains the course.
+# Standard deviation of the logarithm below which a constant rate explains the course.
 LEAST_SPREAD = 0.05
-# Part of the time in which a queue must have stood.
-LEAST_TOLD = 0.5
-# How much of a window the waits must cover.
+# The least share of the time with a standing queue.
+LEAST_COVERED = 0.5
+# The share of a window that queueing delays must cover.
 COVERED = 0.9
 
 
 @dataclass(frozen=True)
 class Course:
-    """A rate in steps, in Mbit/s, and how much of the time tells it."""
+    """A rate in steps, in Mbit/s."""
 
     time_s: Floats
     """Beginning of each step; the first is 0."""
     rate: Floats
     until_s: float
-    told: float
-    """Part of the time in which a queue stood."""
+    covered_share: float
+    """Share of the time with a standing queue."""
     error: float = 0.0
-    """Standard deviation of the mean, as a part of it."""
+    """Relative standard deviation of the mean."""
 
     @property
     def lengths(self) -> Floats:
@@ -60,29 +60,28 @@ class Course:
 
     @property
     def varies(self) -> bool:
-        """Whether one rate does not explain it."""
         return len(self.rate) > 1 and self.spread > LEAST_SPREAD
 
     def shifted(self, by_s: float) -> Course:
-        """The same, so much later; the first rate holds before it."""
+        """Return the course shifted to later times; the first rate also applies before."""
         return replace(
             self, time_s=np.concatenate([[0.0], self.time_s[1:] + by_s]), until_s=self.until_s + by_s
         )
 
     def text(self) -> str:
-        """The file that a link's `course` reads."""
+        """Return the text of the file for a link's `course`."""
         rows = (f"{at:.4f},{rate * 1e6:.0f}" for at, rate in zip(self.time_s, self.rate, strict=True))
         return "\n".join(["time_s,rate_bps", *rows]) + "\n"
 
 
 @dataclass(frozen=True)
 class Windows:
-    """What was delivered window by window."""
+    """The delivered volume in each window."""
 
     edges_s: Floats
     megabits: Floats
     busy: Bools
-    """Whether a queue stood all the time."""
+    """Whether there was a standing queue all the time."""
     uncertain: Floats
     """Standard deviations of `megabits`."""
 
@@ -92,7 +91,7 @@ class Windows:
 
     @property
     def usual(self) -> float:
-        """The median rate while a queue stood, in Mbit/s; NaN if none did."""
+        """The median rate with a standing queue, in Mbit/s; NaN if there was none."""
         rates = (self.megabits / self.lengths)[self.busy]
         return float(np.median(rates)) if len(rates) else float("nan")
 
@@ -104,9 +103,9 @@ def windows(
     seen_at: End,
     stalls: Stalls | None = None,
 ) -> Windows | None:
-    """Count what was delivered; None if these data are too few or too coarse. Stalls tell no rate."""
-    time, rtt = delays.known
-    start = max(float(one.time_s[0]) for one in transfers)
+    """Count deliveries; `None` if there are too few data. Windows with stalls do not count as busy."""
+    time, rtt = delays.answered
+    start = max(float(transfer.time_s[0]) for transfer in transfers)
     total = delivered(transfers, np.array([start, until_s]))
     packet = transfers[0].packet
     packets = float(total[1] - total[0]) / packet
@@ -119,8 +118,8 @@ def windows(
         edges = _outside_repairs(edges, transfers, time, rtt)
     megabits = np.diff(delivered(transfers, edges)) * 8e-6
     late = unevenness(transfers) / 1e3 * megabits / np.diff(edges)
-    counted = UNCERTAIN_PACKETS * packet * 8e-6
-    uncertain = np.sqrt(counted**2 + late**2 + (UNEVEN * megabits) ** 2)
+    count_error = UNCERTAIN_PACKETS * packet * 8e-6
+    uncertain = np.sqrt(count_error**2 + late**2 + (UNEVEN * megabits) ** 2)
     busy = _busy(edges, time, rtt, 1e3 * span / packets)
     if stalls is not None:
         busy &= ~stalls.touch(edges)
@@ -128,22 +127,22 @@ def windows(
 
 
 def _outside_repairs(edges: Floats, transfers: tuple[Transfer, ...], time: Floats, rtt: Floats) -> Floats:
-    """Leave out edges between a loss and the ACK of its repair: no ACK tells then what has arrived."""
+    """Omit edges between a loss and the ACK of its repair, when ACKs do not show what has arrived."""
     inside = np.zeros(len(edges), bool)
-    for one in transfers:
-        lost = np.sort(one.lost_s)
+    for transfer in transfers:
+        lost = np.sort(transfer.lost_s)
         if not len(lost):
             continue
-        took = np.interp(lost, time, rtt) / 1e3
+        duration = np.interp(lost, time, rtt) / 1e3
         inside |= np.searchsorted(
             lost, edges + 0.25 * np.interp(edges, time, rtt) / 1e3, "right"
-        ) > np.searchsorted(np.maximum.accumulate(lost + 1.25 * took), edges, "right")
+        ) > np.searchsorted(np.maximum.accumulate(lost + 1.25 * duration), edges, "right")
     inside[[0, -1]] = False
     return edges[~inside]
 
 
 def _busy(edges: Floats, time: Floats, rtt: Floats, packet_ms: float) -> Bools:
-    """Whether waits cover a window. A packet's wait ended when it was delivered."""
+    """Return whether queueing delays, which end with deliveries, cover each window."""
     wait = rtt - rtt.min()
     stood = wait > max(2 * packet_ms, 0.05 * float(rtt.min()), 1.0)
     ends, begins = time[stood], time[stood] - wait[stood] / 1e3
@@ -160,7 +159,7 @@ def _busy(edges: Floats, time: Floats, rtt: Floats, packet_ms: float) -> Bools:
 
 
 def course(seen: Windows) -> Course | None:
-    """The steps that explain what was delivered best; None if a queue never stood."""
+    """Return the steps that explain the deliveries best; `None` without a standing queue."""
     chosen = np.flatnonzero(seen.busy)
     if len(chosen) < 3:
         return None
@@ -170,23 +169,23 @@ def course(seen: Windows) -> Course | None:
     rates = np.array(
         [volume[a : b + 1].sum() / length[a : b + 1].sum() for a, b in zip(firsts, lasts, strict=True)]
     )
-    # Without a queue the line carried no more than it could. A smaller rate would have built one.
+    # Without a queue the rate was at least that of the deliveries: a smaller rate would have built a queue.
     begins = [0.0]
     for number in range(1, len(rates)):
         before, after = seen.edges_s[chosen[lasts[number - 1]] + 1], seen.edges_s[chosen[firsts[number]]]
         begins.append(before if rates[number] > rates[number - 1] else after)
     begin = _sharpened(np.asarray(begins), rates, seen)
-    told = float(length.sum() / (seen.edges_s[-1] - seen.edges_s[0]))
+    covered_share = float(length.sum() / (seen.edges_s[-1] - seen.edges_s[0]))
     error = float(np.sqrt((doubt**2).sum()) / volume.sum())
-    return Course(begin, rates, float(seen.edges_s[-1]), told, error)
+    return Course(begin, rates, float(seen.edges_s[-1]), covered_share, error)
 
 
 def _steps(length: Floats, volume: Floats, doubt: Floats) -> Ints:
-    """First windows of the steps: the best partition (Jackson and others 2005) by squares and a penalty."""
+    """Return the first windows of the steps: the best partition (Jackson and others 2005), least squares."""
     weight = 1 / doubt**2
-    # Sums from the first window on, so that each part's squares are three differences.
+    # Cumulative sums, so that the squares of each part are three differences.
     a, b, c = (
-        np.concatenate([[0.0], np.cumsum(weight * one)]) for one in (length**2, length * volume, volume**2)
+        np.concatenate([[0.0], np.cumsum(weight * values)]) for values in (length**2, length * volume, volume**2)
     )
     count = len(length)
     penalty = PENALTY * np.log(count)
@@ -206,7 +205,7 @@ def _steps(length: Floats, volume: Floats, doubt: Floats) -> Ints:
 
 
 def _sharpened(begins: Floats, rates: Floats, seen: Windows) -> Floats:
-    """Move each change to where two straight lines through what was delivered meet, by a window at most."""
+    """Move each change by up to a window to the intersection of two lines through the delivered volume."""
     total = np.concatenate([[0.0], np.cumsum(seen.megabits)])
     ends = np.append(begins[1:], seen.edges_s[-1])
     moved = begins.copy()

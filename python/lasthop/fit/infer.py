@@ -1,4 +1,4 @@
-"""Simulation-based inference: draw lines, run them, keep those that behave like the measured one."""
+"""Simulation-based inference: draw lines, run them, and select those that behave like the measured line."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lasthop.fit.measurement import Delays, Floats, Transfer, packet_ms
 from lasthop.fit.summary import View, summarise
 from lasthop.fit.way_back import of_run
 
-# Runs of each round, powers of two as Sobol sequences want them: for each model, for each that is left, and
-# twice for the most probable one. Others that may be true have half as many.
+# Runs of each round, powers of two for Sobol sequences: of each model, of each remaining model, and twice of
+# the most probable model. Other plausible models have half as many.
 FIRST, SECOND, THIRD, LAST = 32, 32, 128, 128
 KINDS = (
     ("cubic", "drop-tail"),
@@ -31,26 +31,26 @@ KINDS = (
     ("bbr", "policer"),
     ("reno", "policer"),
 )
-# Loss and jitter are drawn from numbers above 0, so a link without any is a model of its own.
+# Loss and jitter are drawn from positive numbers, so a link without them is a separate model.
 MODELS = tuple(Model(control, queue, lossy) for lossy in (False, True) for control, queue in KINDS)
-# Models that stay in the second round, and twins that each of them has at most: without jitter, without a
-# limit of its queue, and without both.
+# Models in the second round, and the largest number of variants of each: without jitter, without a limit of
+# the queue, and without both.
 LEFT, TWINS = 4, 3
-# Kinds that stay in the last rounds, and how probable they and the models of the result are at least.
+# Kinds in the last rounds, and the least probability of these and of the models of the result.
 MOST, LEAST_CHANCE = 3, 0.05
-# Where fewer of the last runs are as odd as the measured transfer, it is none of theirs.
+# If fewer of the last runs deviate as much as the measured transfer, the model does not explain it.
 LEAST_LIKENESS = 0.01
-# How much wider than the 90 % interval the next box is.
+# The width of the next box relative to the 90 % interval.
 WIDER = 3.0
-# How far above the first guess the rate may be, where a queue grew, and where the line was hardly filled.
+# The largest rate relative to the first estimate, if a queue grew, and if the line was hardly filled.
 MOST_RATE, MOST_UNFILLED = 1.5, 4.0
-# Round trips of packets that a policer's bucket holds at most.
+# The largest bucket of a policer, in packets of a round trip.
 MOST_BUCKET = 4.0
-# More last rounds at most, as long as what one found lies outside its box.
+# The largest number of additional last rounds, while the estimate lies outside the box.
 AGAIN = 2
-# Half the width that a box keeps at least, as a logarithm.
+# The least half-width of a box, as a logarithm.
 LEAST_HALF = {"rate": 0.004, "rtt": 0.004, "buffer": 0.03, "loss": 0.3, "jitter": 0.2}
-# The same of a queue, in packets.
+# The same for a queue, in packets.
 LEAST_PACKETS = 1.5
 
 
@@ -62,14 +62,14 @@ class Box:
     low: Floats
     high: Floats
     closed: frozenset[str]
-    """Properties that are known not to lie outside."""
+    """Properties that cannot lie outside."""
 
     @classmethod
     def around(cls, first: Estimate, names: Sequence[str], queue: str) -> Box:
-        """A wide box around first estimates."""
+        """Return a wide box around first estimates."""
         loss = max(first.loss, 0.5 / first.packets)
         packet = packet_ms(first.rate)
-        # A line that nothing filled is at least as fast as packets that came together.
+        # A line that was not filled is at least as fast as its short trains of packets.
         most = (
             MOST_RATE * first.rate
             if first.filled
@@ -83,35 +83,34 @@ class Box:
             "jitter": (0.05 * packet, max(4 * first.jitter, 2 * packet)),
         }
         ends = np.log([ranges[name] for name in names])
-        # There is no more random loss than was counted, and less than the least is none.
+        # Random loss is limited by the counted losses, and a loss below the least is the model without loss.
         closed = frozenset({"loss", "rtt"} if first.pinged else {"loss"})
         return cls(tuple(names), ends[:, 0], ends[:, 1], closed)
 
     @staticmethod
     def _trips(first: Estimate, packet: float) -> tuple[float, float]:
-        """A range for the delay."""
         if first.pinged:
             return 0.97 * first.rtt, 1.01 * first.rtt
-        # The least round trip has the time of one packet in it, and often more.
+        # The least round trip includes the time of at least one packet.
         least = max((0.1 if first.loaded else 0.75) * first.rtt - packet, 0.1 * first.rtt)
         return least, 1.08 * first.rtt
 
     @staticmethod
     def _lengths(first: Estimate, packet: float, queue: str) -> tuple[float, float]:
-        """A range for the queue, or for a policer's bucket, which no wait tells of."""
+        """Return a range for the queue, or for a policer's bucket, which causes no delay."""
         if queue == "policer":
             return 2.0, max(12.0, MOST_BUCKET * first.rtt / packet, 3.0 * first.buffer)
         return max(2.0, 0.3 * first.buffer), max(12.0, 3.0 * first.buffer)
 
     def only(self, names: Sequence[str]) -> Box:
-        """The same of some of its properties."""
-        chosen = [place for place, one in enumerate(self.names) if one in names]
+        """Return the box of some of the properties."""
+        chosen = [place for place, name in enumerate(self.names) if name in names]
         return Box(
             tuple(self.names[place] for place in chosen), self.low[chosen], self.high[chosen], self.closed
         )
 
     def points(self, count: int, seed: int) -> Floats:
-        """A scrambled Sobol sequence, with queues of whole packets, as they are run."""
+        """Return a scrambled Sobol sequence, with queues of whole packets, as in runs."""
         unit = qmc.Sobol(len(self.names), seed=seed).random(count)
         points: Floats = self.low + unit * (self.high - self.low)
         if "buffer" in self.names:
@@ -119,48 +118,48 @@ class Box:
             points[:, place] = _whole_packets(points[:, place])
         return points
 
-    def narrowed(self, found: Posterior) -> Box:
-        """A box around what a round found, within this one but for what it found outside."""
-        ends = found.quantiles((0.05, 0.5, 0.95))
+    def narrowed(self, posterior_: Posterior) -> Box:
+        """Return a box around a posterior, which extends beyond this box only where the posterior does."""
+        ends = posterior_.quantiles((0.05, 0.5, 0.95))
         width = np.where([name in self.closed for name in self.names], 0.0, self.high - self.low)
         middle = np.clip(ends[1], self.low - width / 2, self.high + width / 2)
         least = [LEAST_HALF[name] for name in self.names]
-        # Three lengths at least, as runs have whole packets.
+        # At least three lengths, because runs have whole packets.
         least = [
             max(half, LEAST_PACKETS / max(np.exp(at), 1)) if name == "buffer" else half
             for name, half, at in zip(self.names, least, middle, strict=True)
         ]
         half = np.maximum(WIDER * (ends[2] - ends[0]) / 2, least)
         low, high = np.maximum(middle - half, self.low), np.minimum(middle + half, self.high)
-        # At an edge there may be more beyond it, and most if the middle is there.
+        # A posterior at an edge may extend beyond it.
         at_edge, more = 0.02 * width, 0.15 * width
         low = np.where(middle - half < self.low - at_edge, np.minimum(self.low, middle) - more, low)
         high = np.where(middle + half > self.high + at_edge, np.maximum(self.high, middle) + more, high)
         return Box(self.names, low, high, self.closed)
 
-    def holds(self, found: Posterior) -> bool:
-        """Whether the middle of what a round found is in it."""
-        middle = found.quantiles((0.5,))[0]
+    def holds(self, posterior_: Posterior) -> bool:
+        """Return whether the median of a posterior lies in the box."""
+        middle = posterior_.quantiles((0.5,))[0]
         closed = np.array([name in self.closed for name in self.names])
         return bool((closed | ((self.low <= middle) & (middle <= self.high))).all())
 
 
 @dataclass(frozen=True)
 class Part:
-    """What the last round learnt under one model."""
+    """The posterior under a model."""
 
     model: Model
     names: tuple[str, ...]
     posterior: Posterior
     chance: float
-    """How probable the model is."""
+    """The probability of the model."""
     shares: Floats
-    """For each parameter, the part of the first box that its 90 % interval takes."""
+    """The share of the prior that the 90 % interval of each parameter spans."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """The result: the posterior is a mixture of those of the models that may be true."""
+class Mixture:
+    """The result: a mixture of the posteriors of plausible models."""
 
     parts: tuple[Part, ...]
     """The most probable first."""
@@ -168,7 +167,7 @@ class Found:
     """Probabilities of the models compared."""
     runs: int
     likeness: float = 1.0
-    """Of the most probable model, the part of the runs that are at least as odd as what was measured."""
+    """The share of the most probable model's runs that deviate at least as much as the measurement."""
 
     @property
     def model(self) -> Model:
@@ -176,24 +175,24 @@ class Found:
 
 
 def twins_of(model: Model) -> list[Model]:
-    """The same line without jitter, and with a queue that never overflowed if losses have another cause."""
+    """Return variants without jitter, and with a queue that never overflowed if losses have another cause."""
     calm = [model.jittery, False] if model.jittery else [False]
     endless = [False, True] if model.lossy and model.queue == "drop-tail" else [False]
-    twins = [replace(model, jittery=one, endless=other) for one in calm for other in endless]
+    twins = [replace(model, jittery=jittery, endless=endless_) for jittery in calm for endless_ in endless]
     return [twin for twin in twins if twin != model]
 
 
 def most_runs() -> int:
-    """How many runs the inference of one direction takes at most."""
+    """Return the largest number of runs of the inference of a direction."""
     last = (THIRD + (1 + AGAIN) * LAST) * (1 + 2 * MOST) // 2
     return len(MODELS) * FIRST + LEFT * (1 + TWINS) * SECOND + last
 
 
-def run_again(models: Sequence[Model], chances: Floats, most: int, least: float) -> list[int]:
-    """The places of so many kinds that are probable enough, the most probable model first.
+def likely_models(models: Sequence[Model], chances: Floats, most: int, least: float) -> list[int]:
+    """Return the places of the `most` most probable kinds with more than a `least` probability.
 
-    Losses at random come at other times in each run. So few runs do not tell a queue that overflowed a little
-    from one that never did: a model with and without a limit of the queue is one kind here.
+    Random losses differ from run to run, so few runs cannot distinguish a queue that overflowed a little from
+    a queue that never did: models with and without a limit of the queue are of one kind here.
     """
     kinds = [replace(model, endless=False) for model in models]
     sums = dict.fromkeys(kinds, 0.0)
@@ -203,37 +202,37 @@ def run_again(models: Sequence[Model], chances: Floats, most: int, least: float)
     return [int(place) for place in np.argsort(-chances, kind="stable") if kinds[place] in best]
 
 
-def checked(chances: Floats, likenesses: Sequence[float]) -> Floats:
-    """The probabilities without the models whose runs are unlike what was measured, if others' are like it.
+def without_unlikely(chances: Floats, likenesses: Sequence[float]) -> Floats:
+    """Return the probabilities without models that do not explain the measurement, if others explain it.
 
-    They only say which is nearest of those compared, and may favour a model in whose runs it never happens.
+    Probabilities only rank the models compared, and may favour a model that never yields the measurement.
     """
-    passed = np.where(np.asarray(likenesses) < LEAST_LIKENESS, 0.0, chances)
-    return passed / passed.sum() if passed.any() else chances
+    remaining = np.where(np.asarray(likenesses) < LEAST_LIKENESS, 0.0, chances)
+    return remaining / remaining.sum() if remaining.any() else chances
 
 
 def _whole_packets(lengths: Floats) -> Floats:
-    """Round logarithms of queue lengths to those of whole packets, at least one."""
+    """Round logarithms of queue lengths to those of whole packets, at least 1."""
     rounded: Floats = np.log(np.maximum(np.round(np.exp(lengths)), 1))
     return rounded
 
 
-def whole(found: Posterior, names: Sequence[str]) -> Posterior:
-    """The same with queues of whole packets, as runs have them. What goes along with the queue moves, too.
+def with_whole_packets(posterior_: Posterior, names: Sequence[str]) -> Posterior:
+    """Return a posterior with queues of whole packets, as in runs; correlated parameters are shifted, too.
 
-    Half a packet more of a queue and so much less of a delay look alike, but there are no half packets.
+    Half a packet more in the queue looks like a smaller delay, but there are no half packets.
     """
     if "buffer" not in names:
-        return found
+        return posterior_
     place = names.index("buffer")
-    lengths = found.draws[:, place]
-    share = found.weights / found.weights.sum()
-    around = found.draws - share @ found.draws
-    beside = share * around[:, place]
-    slope = beside @ around / max(float(beside @ around[:, place]), 1e-18)
+    lengths = posterior_.draws[:, place]
+    share = posterior_.weights / posterior_.weights.sum()
+    around = posterior_.draws - share @ posterior_.draws
+    column = share * around[:, place]
+    slope = column @ around / max(float(column @ around[:, place]), 1e-18)
     slope[place] = 1.0
-    moved = _whole_packets(lengths) - lengths
-    return Posterior(found.draws + moved[:, None] * slope, found.weights)
+    shifts = _whole_packets(lengths) - lengths
+    return Posterior(posterior_.draws + shifts[:, None] * slope, posterior_.weights)
 
 
 Rounds = Sequence[tuple[Model, Box]]
@@ -241,8 +240,6 @@ Runs = list[tuple[Floats, Floats]]
 
 
 class Inference:
-    """One direction of a line, with its data and its runs."""
-
     def __init__(
         self,
         setting: Setting,
@@ -261,8 +258,8 @@ class Inference:
         self.runs = 0
 
     def names(self, model: Model) -> tuple[str, ...]:
-        """The properties that are drawn under a model."""
-        names = ["rtt"] if self.setting.known.course is not None else ["rate", "rtt"]
+        """Return the properties that are drawn under a model."""
+        names = ["rtt"] if self.setting.observed.course is not None else ["rate", "rtt"]
         if model.queue != "codel" and not model.endless:
             names.append("buffer")
         if model.lossy:
@@ -271,7 +268,7 @@ class Inference:
             names.append("jitter")
         return tuple(names)
 
-    def run(self, models: Sequence[Model]) -> Found:
+    def run(self, models: Sequence[Model]) -> Mixture:
         jittery = self.first.jitter > 0
         models = [replace(model, jittery=jittery) for model in models if self.first.losses or not model.lossy]
         wide = {model: Box.around(self.first, self.names(model), model.queue) for model in models}
@@ -284,49 +281,49 @@ class Inference:
         compared = [model for model, _ in rounds]
         rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE)
         for number, count in enumerate((THIRD, LAST, *[LAST] * AGAIN)):
-            if number > 1 and rounds[0][1].holds(self._learnt(parts[0])):
+            if number > 1 and rounds[0][1].holds(self._posterior(parts[0])):
                 break
             rounds = self._narrowed(rounds, parts)
             parts = self._round(rounds, [count] + [count // 2] * (len(rounds) - 1))
             rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE)
-        return self._found(rounds, parts, compared, wide)
+        return self._mixture(rounds, parts, compared, wide)
 
-    def _found(
+    def _mixture(
         self, rounds: Rounds, parts: Runs, compared: Sequence[Model], wide: Mapping[Model, Box]
-    ) -> Found:
-        """What the last rounds tell: the models that may be true, the most probable first."""
+    ) -> Mixture:
+        """Return the plausible models of the last rounds, the most probable first."""
         likenesses = [likeness(*runs, self.observed) for runs in parts]
-        chances = checked(probabilities([runs for _, runs in parts], self.observed), likenesses)
+        chances = without_unlikely(probabilities([runs for _, runs in parts], self.observed), likenesses)
         best = [int(at) for at in np.argsort(-chances, kind="stable") if chances[at] > LEAST_CHANCE]
-        left = chances[best] / chances[best].sum()
-        told = dict.fromkeys(compared, 0.0)
-        found = []
-        for place, chance in zip(best, left.tolist(), strict=True):
+        normalised = chances[best] / chances[best].sum()
+        chances_of = dict.fromkeys(compared, 0.0)
+        mixture = []
+        for place, chance in zip(best, normalised.tolist(), strict=True):
             model, box = rounds[place]
-            learnt = whole(self._learnt(parts[place]), box.names)
-            ends = learnt.quantiles((0.05, 0.95))
+            posterior_ = with_whole_packets(self._posterior(parts[place]), box.names)
+            ends = posterior_.quantiles((0.05, 0.95))
             start = wide[replace(model, jittery=self.first.jitter > 0, endless=False)].only(box.names)
             shares = (ends[1] - ends[0]) / (start.high - start.low)
-            found.append(Part(model, box.names, learnt, chance, shares))
-            told[model] = chance
-        return Found(tuple(found), told, self.runs, likenesses[best[0]])
+            mixture.append(Part(model, box.names, posterior_, chance, shares))
+            chances_of[model] = chance
+        return Mixture(tuple(mixture), chances_of, self.runs, likenesses[best[0]])
 
     def _likely(self, rounds: Rounds, parts: Runs, most: int, least: float) -> tuple[Rounds, Runs]:
-        """The models that are run again, the most probable first."""
+        """Select the models of the next round, the most probable first."""
         chances = probabilities([summaries for _, summaries in parts], self.observed)
-        best = run_again([model for model, _ in rounds], chances, most, least)
+        best = likely_models([model for model, _ in rounds], chances, most, least)
         return [rounds[place] for place in best], [parts[place] for place in best]
 
     def _narrowed(self, rounds: Rounds, parts: Runs) -> list[tuple[Model, Box]]:
-        learnt = [self._learnt(one) for one in parts]
-        return [(model, box.narrowed(one)) for (model, box), one in zip(rounds, learnt, strict=True)]
+        posteriors = [self._posterior(own) for own in parts]
+        return [(model, box.narrowed(own)) for (model, box), own in zip(rounds, posteriors, strict=True)]
 
-    def _learnt(self, runs: tuple[Floats, Floats]) -> Posterior:
+    def _posterior(self, runs: tuple[Floats, Floats]) -> Posterior:
         parameters, summaries = runs
         return posterior(parameters, summaries, self.observed)
 
     def _round(self, rounds: Rounds, counts: Sequence[int]) -> Runs:
-        """Parameters and summaries of so many runs of each model in its box."""
+        """Return parameters and summaries of `counts` runs of each model in its box."""
         tasks = []
         for place, ((model, box), count) in enumerate(zip(rounds, counts, strict=True)):
             points = box.points(count, self.seed + self.runs + place)
@@ -337,7 +334,7 @@ class Inference:
         rows: list[Runs] = [[] for _ in rounds]
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
-                for (place, _, _, point, _), summary in zip(tasks, pool.map(self._one, tasks), strict=True):
+                for (place, _, _, point, _), summary in zip(tasks, pool.map(self._simulate, tasks), strict=True):
                     self.advance(1)
                     if summary is not None:
                         rows[place].append((point, summary))
@@ -352,22 +349,22 @@ class Inference:
             return (box.low + box.high)[None, :] / 2, empty
         return np.asarray([point for point, _ in rows]), np.asarray([summary for _, summary in rows])
 
-    def _one(self, task: tuple[int, Model, tuple[str, ...], Floats, int]) -> Floats | None:
+    def _simulate(self, task: tuple[int, Model, tuple[str, ...], Floats, int]) -> Floats | None:
         _, model, names, point, number = task
         try:
-            transfers, delays = self.seen(dict(zip(names, np.exp(point), strict=True)), model, number)
-        except InputError:  # It never got going.
+            transfers, delays = self.simulated(dict(zip(names, np.exp(point), strict=True)), model, number)
+        except InputError:  # no transfer took place
             return None
         summary = summarise(transfers, delays, self.view) if transfers else None
         return None if summary is None or len(summary) != len(self.observed) else summary
 
-    def seen(
+    def simulated(
         self, values: dict[str, float], model: Model, number: int
     ) -> tuple[tuple[Transfer, ...], Delays | None]:
-        """One run, as far as it is compared; the ACKs' way is as fast as `back`, or as it may be."""
-        values = {"buffer": 1000.0} | self.setting.known.values() | values
+        """Return the compared part of a run; the rate of the ACKs' direction is `back`, or else random."""
+        values = {"buffer": 1000.0} | self.setting.observed.values() | values
         if "back" not in values:
             values = of_run(values, self.setting.back, number)
-        made = simulate(self.setting, values, model, self.seed * 100_003 + number)
-        transfers, delays = cut(made.transfers, made.delays, self.setting.until_s)
+        measurement = simulate(self.setting, values, model, self.seed * 100_003 + number)
+        transfers, delays = cut(measurement.transfers, measurement.delays, self.setting.until_s)
         return transfers, delays

@@ -1,8 +1,8 @@
-"""Two captures of one transfer, one of each end: what was lost on each way, and how long it waited.
+"""Captures of a transfer at both ends: losses and queueing delays of each direction.
 
-The clocks of the two ends differ by an unknown time. It is in all delays of one direction, and with the
-other sign in those of the other one. So the waits above the least delay are known, and the sum of both least
-delays, which is a round trip, but not how that sum is shared.
+The clocks of the ends differ by an unknown time, which is part of all one-way delays, with opposite signs in
+the two directions. So queueing delays above the least delay can be computed, and the sum of both least
+delays, which is a round trip, but not the parts of this sum.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from lasthop.fit.measurement import Bools, Direction, Floats, Ints, Measurement
 from lasthop.fit.posterior import Parameter, Source
 from lasthop.fit.sources.capture import Columns, larger_way, packets_of
 
-# Packets that must be in both captures.
+# The least number of packets in both captures.
 LEAST = 100
-# What tells a packet from others, at both ends. Its addresses may change on the way.
+# These columns identify a packet at both ends. Addresses do not, because they may change on the way.
 MARKS = ("seq", "ack", "stamp", "echo", "sack_from", "sack_to")
 
 
-class Crossed(NamedTuple):
-    """The packets of one way, between the first and the last that are in both captures."""
+class Path(NamedTuple):
+    """The packets of a direction, between the first and the last that are in both captures."""
 
     sent: int
     delay_ms: Floats
-    """Of those that arrived, by two clocks."""
+    """One-way delays by two clocks, of the packets that arrived."""
 
     @property
     def lost(self) -> int:
-        """Packets that one end sent and the other did not see."""
+        """Number of packets that were sent and did not arrive."""
         return self.sent - len(self.delay_ms)
 
     @property
     def waits_ms(self) -> tuple[float, float]:
-        """Median and 95th percentile of what is above the least delay."""
+        """Median and 95th percentile of the delay above the least delay."""
         usual, long = np.percentile(self.delay_ms, [50, 95]).tolist()
         least = float(self.delay_ms.min())
         return usual - least, long - least
@@ -47,17 +47,17 @@ class Crossed(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """Both captures of a transfer, matched packet by packet."""
+    """The captures of a transfer at both ends."""
 
     sender: Measurement
     receiver: Measurement
     direction: Direction
-    data: Crossed
-    answers: Crossed
+    data: Path
+    answers: Path
 
     @property
     def round_trip_ms(self) -> float:
-        """The sum of both least delays, in which the difference of the clocks cancels."""
+        """The sum of both least delays, in which the difference of the clocks cancels out."""
         return float(self.data.delay_ms.min() + self.answers.delay_ms.min())
 
     def notes(self) -> Iterator[str]:
@@ -65,23 +65,23 @@ class Pair:
         for name, way in (("data packets", self.data), ("ACKs", self.answers)):
             usual, long = way.waits_ms
             yield (
-                f"{both}: of {way.sent} {name}, {way.lost} were lost between the two; half of the others "
-                f"waited at most {usual:.3g} ms and 95 % at most {long:.3g} ms above the least delay."
+                f"{both}: {way.lost} of {way.sent} {name} were lost between the two; the queueing delay of "
+                f"the others was at most {usual:.3g} ms for half of them, and at most {long:.3g} ms for 95 %."
             )
         yield (
-            f"{both}: without waits a round trip takes {self.round_trip_ms:.4g} ms. How it is shared is not "
-            "identified by these data, because the difference of the two clocks hides it (assumed: evenly)."
+            f"{both}: without queueing, the round trip takes {self.round_trip_ms:.4g} ms. These data do not "
+            "identify the delay of each direction, because the clocks differ (assumed: equal delays)."
         )
 
     def put(self, keys: dict[str, Any]) -> None:
-        """Put what the pair tells of the way back into a scenario's keys."""
+        """Add the loss of ACKs to a scenario's keys."""
         if self.answers.lost:
             back = keys[OTHER[self.direction]]
             share = self.answers.lost / self.answers.sent
             keys[OTHER[self.direction]] = {**back, "link": {**back["link"], "loss": f"{100 * share:.5f} %"}}
 
     def answers_lost(self) -> Parameter:
-        """Loss of the way that carried only ACKs."""
+        """Return the loss of the direction that carried only ACKs."""
         back = OTHER[self.direction]
         ends = binomtest(self.answers.lost, self.answers.sent).proportion_ci(0.9)
         return Parameter(
@@ -96,37 +96,37 @@ class Pair:
 
 
 def pairs(measurements: Sequence[Measurement]) -> tuple[list[Pair], list[str]]:
-    """The pairs of captures, and why others are none."""
-    captures = [one for one in measurements if one.kind == "capture"]
-    found, refused = [], []
-    for sender in (one for one in captures if one.seen_at == "sender"):
-        for receiver in (one for one in captures if one.seen_at == "receiver"):
-            one = _pair(sender, receiver)
-            if isinstance(one, Pair):
-                found.append(one)
+    """Return the pairs of captures, and notes on captures that do not form a pair."""
+    captures = [capture for capture in measurements if capture.kind == "capture"]
+    pairs_, apart = [], []
+    for sender in (capture for capture in captures if capture.seen_at == "sender"):
+        for receiver in (capture for capture in captures if capture.seen_at == "receiver"):
+            pair = _pair(sender, receiver)
+            if isinstance(pair, Pair):
+                pairs_.append(pair)
             else:
-                refused.append(f"{sender.file.name} and {receiver.file.name} were not joined: {one}.")
-    return found, refused
+                apart.append(f"{sender.file.name} and {receiver.file.name} were not joined: {pair}.")
+    return pairs_, apart
 
 
 def _pair(sender: Measurement, receiver: Measurement) -> Pair | str:
-    directions = {one.direction for one in (*sender.transfers, *receiver.transfers)}
+    directions = {measurement.direction for measurement in (*sender.transfers, *receiver.transfers)}
     if len(directions) > 1:
         return "their transfers have different directions"
-    (data_sent, answers_seen), (data_seen, answers_sent) = (_sides(one) for one in (sender, receiver))
-    data, answers = _crossed(data_sent, data_seen), _crossed(answers_sent, answers_seen)
+    (data_sent, answers_seen), (data_seen, answers_sent) = (_sides(measurement) for measurement in (sender, receiver))
+    data, answers = _path(data_sent, data_seen), _path(answers_sent, answers_seen)
     if data is None or answers is None:
-        return f"fewer than {LEAST} packets of each way are in both, so they are of different transfers"
+        return f"fewer than {LEAST} packets of each direction are in both, so their transfers differ"
     if len(data.delay_ms) < data.sent / 2:
         return (
-            f"only {len(data.delay_ms)} of {data.sent} data packets of one are in the other; something on "
-            "the way changes packets"
+            f"only {len(data.delay_ms)} of {data.sent} data packets are in both, so packets are modified on "
+            "the way"
         )
     return Pair(sender, receiver, directions.pop(), data, answers)
 
 
 class Packets(NamedTuple):
-    """Packets as the wire carries them: those that offload sends or shows as one are taken apart."""
+    """Packets on the wire: large packets of segmentation or receive offload are split."""
 
     time_ms: Floats
     marks: Ints
@@ -134,7 +134,7 @@ class Packets(NamedTuple):
 
     @classmethod
     def of(cls, columns: Columns, chosen: Bools, size: int) -> Packets:
-        """Those that are chosen, with `size` bytes of data in a full one."""
+        """Return the chosen packets, split into packets with at most `size` bytes of data."""
         count = np.maximum(-(-columns["bytes"][chosen].astype(np.int64) // size), 1)
         part = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
         marks = np.column_stack([columns[name][chosen].astype(np.int64) for name in MARKS])
@@ -143,9 +143,9 @@ class Packets(NamedTuple):
         return cls(np.repeat(columns["time_ns"][chosen] / 1e6, count), marks)
 
 
-def _sides(one: Measurement) -> tuple[Packets, Packets]:
-    """The data packets of the transfers in a capture, and the answers to them."""
-    columns, table = packets_of(one.file)
+def _sides(measurement: Measurement) -> tuple[Packets, Packets]:
+    """Return the data packets of the transfers in a capture, and the packets in the other direction."""
+    columns, table = packets_of(measurement.file)
     data, answers = (np.zeros(len(columns["flow"]), bool) for _ in range(2))
     for index, (_, tcp, _, _) in enumerate(table["flows"]):
         own = columns["flow"] == index
@@ -153,12 +153,12 @@ def _sides(one: Measurement) -> tuple[Packets, Packets]:
         if way is not None:
             data |= own & (columns["reverse"] == way) & (columns["bytes"] > 0)
             answers |= own & (columns["reverse"] != way)
-    size = one.transfers[0].payload
+    size = measurement.transfers[0].payload
     return Packets.of(columns, data, size), Packets.of(columns, answers, size)
 
 
-def _crossed(sent: Packets, arrived: Packets) -> Crossed | None:
-    """The packets of one way; None if too few are in both."""
+def _path(sent: Packets, arrived: Packets) -> Path | None:
+    """Match the packets of a direction; `None` if too few are in both."""
     marks = np.concatenate([sent.marks, arrived.marks])
     alike = np.unique(marks, axis=0, return_inverse=True)[1].ravel()
     count = len(sent.marks)
@@ -167,11 +167,11 @@ def _crossed(sent: Packets, arrived: Packets) -> Crossed | None:
     )
     if len(at) < LEAST:
         return None
-    return Crossed(int(at.max() - at.min()) + 1, arrived.time_ms[place] - sent.time_ms[at])
+    return Path(int(at.max() - at.min()) + 1, arrived.time_ms[place] - sent.time_ms[at])
 
 
 def _numbered(alike: Ints) -> Ints:
-    """The same for packets with the same marks, with their number among them."""
+    """Return ids that also distinguish packets with equal marks, by their order."""
     order = np.argsort(alike, kind="stable")
     begins = np.flatnonzero(np.diff(alike[order], prepend=-1))
     lengths = np.diff(begins, append=len(alike))

@@ -1,4 +1,4 @@
-"""A line with unknown properties, and what the model makes of it: one run, seen from where the data were."""
+"""A line with certain properties, and a run of the model on it, captured where the data were measured."""
 
 import json
 import tempfile
@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import cast
 
 from lasthop.engines.engine import CaptureTarget, Observation, Request
-from lasthop.fit.known import Known
+from lasthop.fit.observed import Observed
 from lasthop.fit.measurement import PACKET, Delays, Direction, End, Measurement, Transfer
 from lasthop.fit.sources import capture
 from lasthop.fit.way_back import Shares, usual
 from lasthop.scenario.points import parse_study
 from lasthop.scenario.toml import to_toml
 
-# Bytes kept of a packet: headers with all options.
+# Captured bytes of a packet: headers with all options.
 SNAP = 120
 OTHER: dict[str, Direction] = {"down": "up", "up": "down"}
-# Inference widens its ranges where the best lies at an edge; no transfer lives on a line that loses more.
+# Inference extends its ranges if the best value lies at an edge; with more loss no transfer is possible.
 MOST_LOSS = 0.5
-NOTHING = Known()
+NOTHING = Observed()
 
 # A direction of a hop: its parts (`link`, `queue`, ...) with their keys.
 Way = dict[str, dict[str, object]]
@@ -28,16 +28,16 @@ Way = dict[str, dict[str, object]]
 
 @dataclass(frozen=True)
 class Model:
-    """The names that a fit chooses among."""
+    """A model of a line: congestion control, queue, and the properties that the line has."""
 
     control: str
     queue: str
     lossy: bool = False
-    """Whether the link also loses packets at random."""
+    """Whether the link has random loss."""
     jittery: bool = False
-    """Whether packets also wait at random."""
+    """Whether the link has jitter."""
     endless: bool = False
-    """Whether the queue never overflowed, so that its limit is no property of what was seen."""
+    """Whether the queue never overflowed, so that its limit has no effect on the data."""
 
     def __str__(self) -> str:
         words = (("random loss", self.lossy), ("jitter", self.jittery), ("no limit", self.endless))
@@ -47,30 +47,31 @@ class Model:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same in all runs: the transfers and where they were seen."""
+    """The common properties of all runs."""
 
     transfers: tuple[Transfer, ...]
     direction: Direction
     seen_at: End
     until_s: float
-    """The runs last as long, and so much of the measurement is compared with them."""
-    known: Known = NOTHING
+    """The duration of runs, and of the part of the measurement that is compared with them."""
+    observed: Observed = NOTHING
     back: Shares = (1.0, 1.0)
-    """What the rate of the ACKs' way may be."""
+    """The range of the rate of the ACKs' direction."""
 
     def shift_s(self, rtt_ms: float) -> float:
-        """How much later than in the data something happens at the link of a run, which begins with a SYN.
+        """Return the shift between the times of the data and of events at the link of a run.
 
-        The first that a sender sees is an answer, after a round trip, and what left the link then is seen as
-        much later. A receiver sees data first, after three ways, and what leaves the link after one.
+        A run begins with a SYN. A sender first sees an answer, after a round trip, and sees packets a round
+        trip after they left the link. A receiver first sees data after three one-way delays, and sees packets
+        one delay after they left the link.
         """
         return rtt_ms / 1e3 if self.seen_at == "receiver" else 0.0
 
     def keys(self, values: Mapping[str, float], model: Model) -> dict[str, object]:
-        """The scenario of a line with these values: Mbit/s, ms and packets."""
+        """Return the scenario of a line with these values, in Mbit/s, ms and packets."""
         return {
             "time_limit": "10 min",
-            **line_keys(values, model, self.direction, self.known),
+            **line_keys(values, model, self.direction, self.observed),
             **self._traffic(values, model),
         }
 
@@ -78,17 +79,17 @@ class Setting:
         first = self.transfers[0]
         tcp: dict[str, object] = {"profile": "linux-6", "congestion_control": model.control}
         tcp["initial_window"] = first.initial_window or 10
-        window = max((one.receive_window or 0) for one in self.transfers)
+        window = max((transfer.receive_window or 0) for transfer in self.transfers)
         tcp["receive_window_max"] = max(64, min(30_000, -(-window // first.payload))) if window else 30_000
         if first.overhead < 52:
             tcp["timestamps"] = False
-        flows = [self._flow(number, one, values["rtt"] / 1e3) for number, one in enumerate(self.transfers, 1)]
-        flows += self.known.flows(self.direction, self.shift_s(values["rtt"]))
+        flows = [self._flow(number, transfer, values["rtt"] / 1e3) for number, transfer in enumerate(self.transfers, 1)]
+        flows += self.observed.flows(self.direction, self.shift_s(values["rtt"]))
         return {"mtu": f"{max(first.packet, 296)} B", "tcp": tcp, "flow": flows}
 
-    def _flow(self, number: int, one: Transfer, rtt_s: float) -> dict[str, object]:
-        """A flow from its first delivery on: two round trips go before it, and what comes late is cut off."""
-        first, last = float(one.time_s[0]), float(one.time_s[-1])
+    def _flow(self, number: int, transfer: Transfer, rtt_s: float) -> dict[str, object]:
+        """Return a flow that covers the deliveries of a transfer, and ends a little later."""
+        first, last = float(transfer.time_s[0]), float(transfer.time_s[-1])
         more = 2 * rtt_s if last < 0.98 * self.until_s else 2 * rtt_s + 1
         return {
             "kind": "bulk-tcp",
@@ -100,25 +101,24 @@ class Setting:
 
 
 def line_keys(
-    values: Mapping[str, float], model: Model, direction: Direction, known: Known = NOTHING
+    values: Mapping[str, float], model: Model, direction: Direction, observed: Observed = NOTHING
 ) -> dict[str, Way]:
-    """The keys of the last hop. The round trip is shared evenly between both directions.
+    """Return the keys of the last hop. The round trip is divided evenly between both directions.
 
-    The way back has the rate `back` if it is among the values. A course is a file, so it has no place here:
-    `with_course` names it.
+    The other direction has the rate `back`, if given. `with_course` adds the file of a course.
     """
     delay = f"{values['rtt'] / 2:.4f} ms"
     rate = f"{values['rate'] * 1e3:.3f} kbit/s"
-    link: dict[str, object] = {"delay": delay} if known.course is not None else {"rate": rate, "delay": delay}
+    link: dict[str, object] = {"delay": delay} if observed.course is not None else {"rate": rate, "delay": delay}
     if values.get("loss", 0.0) > 0:
         link["loss"] = f"{100 * min(values['loss'], MOST_LOSS):.5f} %"
     if values.get("jitter", 0.0) > 0:
         link["jitter"] = {"distribution": "uniform", "min": "0 ms", "max": f"{values['jitter']:.4f} ms"}
-    link |= known.link(values)
+    link |= observed.link(values)
     way: Way = {"link": link}
     packets = max(1, round(values["buffer"]))
     way["queue"] = {"limit": f"{packets} packets"}
-    discipline = known.discipline(model.queue)
+    discipline = observed.discipline(model.queue)
     if model.queue == "codel":
         way["queue"] = {"discipline": discipline, "limit": "1000 packets"}
     elif model.queue == "policer":
@@ -134,21 +134,20 @@ def line_keys(
 
 
 def with_course(keys: Mapping[str, object], direction: str, file: str) -> dict[str, object]:
-    """The same keys with the file of a course."""
     way = cast("Way", keys[direction])
     return {**keys, direction: {**way, "link": way["link"] | {"course": file}}}
 
 
 def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: int) -> Measurement:
-    """Run the line once and read the capture of it as the measured one was read."""
+    """Run the line once and read its capture."""
     keys = setting.keys(values, model)
-    # In memory, where there is such a folder: each run writes a few MB that live for a moment.
+    # If possible in memory, because each run writes a few MB, which are then deleted.
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="lasthop-fit-", dir=memory) as name:
         folder = Path(name)
-        if setting.known.course is not None:
+        if setting.observed.course is not None:
             file = folder / "course.csv"
-            course = setting.known.course.shifted(setting.shift_s(values["rtt"]))
+            course = setting.observed.course.shifted(setting.shift_s(values["rtt"]))
             file.write_text(course.text(), encoding="utf-8")
             keys = with_course(keys, setting.direction, str(file))
         cell = parse_study(to_toml(keys)).cells[0]
@@ -163,23 +162,22 @@ Seen = tuple[tuple[Transfer, ...], Delays | None]
 
 
 def cut(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) -> Seen:
-    """The part before a time."""
     parts = []
-    for one in transfers:
-        chosen = one.time_s <= until_s
+    for transfer in transfers:
+        chosen = transfer.time_s <= until_s
         if chosen.sum() >= 2:
-            lost = one.lost_s[one.lost_s <= until_s]
-            parts.append(replace(one, time_s=one.time_s[chosen], bytes=one.bytes[chosen], lost_s=lost))
+            lost = transfer.lost_s[transfer.lost_s <= until_s]
+            parts.append(replace(transfer, time_s=transfer.time_s[chosen], bytes=transfer.bytes[chosen], lost_s=lost))
     if delays is not None:
         chosen = delays.time_s <= until_s
         delays = Delays(delays.time_s[chosen], delays.rtt_ms[chosen], smoothed=delays.smoothed)
     return tuple(parts), delays
 
 
-def begun(transfers: tuple[Transfer, ...], delays: Delays | None) -> Seen:
-    """The same in seconds since the first transfer began; probes before it are left out."""
-    start = min(float(one.time_s[0]) for one in transfers)
-    later = tuple(replace(one, time_s=one.time_s - start, lost_s=one.lost_s - start) for one in transfers)
+def from_start(transfers: tuple[Transfer, ...], delays: Delays | None) -> Seen:
+    """Shift times to the start of the first transfer, and omit probes before it."""
+    start = min(float(transfer.time_s[0]) for transfer in transfers)
+    later = tuple(replace(transfer, time_s=transfer.time_s - start, lost_s=transfer.lost_s - start) for transfer in transfers)
     if delays is not None:
         chosen = delays.time_s >= start
         delays = Delays(delays.time_s[chosen] - start, delays.rtt_ms[chosen], smoothed=delays.smoothed)

@@ -1,4 +1,4 @@
-"""What a file tells of a line: transfers and delays, whatever program wrote it.
+"""Transfers and delays in a file, whatever program wrote it.
 
 Times are in seconds since the first record of the file. `down` is towards the user's host, as in scenarios.
 """
@@ -19,40 +19,40 @@ Kind = Literal["capture", "iperf3", "flent", "irtt", "ping"]
 End = Literal["sender", "receiver", "both"]
 
 
-# Bytes of a full packet of Ethernet, in which queues and a policer's bucket are counted.
+# Bytes of a full Ethernet packet, the unit of queues and of a policer's bucket.
 PACKET = 1500
 
 
 def packet_ms(rate: float) -> float:
-    """How long a full packet takes at a rate in Mbit/s."""
+    """Return the serialisation time of a full packet at a rate in Mbit/s."""
     return 8e-3 * PACKET / max(rate, 1e-3)
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """The data of one flow in one direction."""
+    """The data of a flow in a direction."""
 
     name: str
     direction: Direction
     time_s: Floats
-    """When `bytes` was known to be delivered."""
+    """Times at which `bytes` was observed to be delivered."""
     bytes: Floats
-    """Bytes delivered until then: acked, as the sender learns it, or received for the first time."""
+    """Bytes delivered until these times: acknowledged at the sender, or received for the first time."""
     lost_s: Floats = field(default_factory=lambda: np.empty(0))
-    """When losses or retransmissions were seen."""
+    """Times at which losses or retransmissions were observed."""
     timed: bool = True
-    """Whether `lost_s` is known; if not, `repeated` may be."""
+    """Whether the file contains `lost_s`; if not, it may contain `repeated`."""
     repeated: int | None = None
-    """Packets sent again, where only their number is known."""
+    """Number of retransmissions, if their times are not in the file."""
     sent: int | None = None
-    """Data packets sent, retransmissions included; of a capture at the receiver, those that arrived."""
+    """Data packets sent, including retransmissions; in a capture at the receiver, those that arrived."""
     mss: int | None = None
     """Bytes of data in a full packet."""
     app_limited: bool | None = None
-    """Whether the application had too little to send for much of the time; None if the file cannot tell."""
+    """Whether the application had too little to send for much of the time; `None` if unknown."""
     protocol: Literal["tcp", "udp"] = "tcp"
     control: str | None = None
-    """The congestion control, where the file names it."""
+    """The congestion control, if it is in the file."""
     initial_window: int | None = None
     """Packets of the first flight."""
     receive_window: int | None = None
@@ -62,7 +62,7 @@ class Transfer:
 
     @property
     def payload(self) -> int:
-        """Bytes of data in a full packet; those of Ethernet if the file does not tell."""
+        """Bytes of data in a full packet, by default for Ethernet."""
         return self.mss or 1448
 
     @property
@@ -73,7 +73,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Delays:
-    """Round trips, or one-way delays where the clocks of both ends agree."""
+    """Round trips, and one-way delays if the clocks of both ends agree."""
 
     time_s: Floats
     rtt_ms: Floats
@@ -81,17 +81,17 @@ class Delays:
     down_ms: Floats | None = None
     up_ms: Floats | None = None
     loaded: Bools | None = None
-    """Whether a transfer ran at that time; None if the file does not tell."""
+    """Whether a transfer ran at the same time; `None` if unknown."""
     smoothed: bool = False
-    """Whether each is the kernel's smoothed one (RFC 6298) during a transfer, and none is of an idle line."""
+    """Whether these are the kernel's smoothed round trips (RFC 6298), which are never those of an idle line."""
     lost: int = 0
     whose: Ints | None = None
-    """Of a capture, the transfer that each round trip belongs to."""
+    """In a capture, the transfer of each round trip."""
     sent: int | None = None
-    """Probes sent; None for round trips of a transfer's own packets."""
+    """Probes sent; `None` for round trips of a transfer's packets."""
 
     @property
-    def known(self) -> tuple[Floats, Floats]:
+    def answered(self) -> tuple[Floats, Floats]:
         """Times and round trips of the probes that were answered."""
         good = np.isfinite(self.rtt_ms)
         return self.time_s[good], self.rtt_ms[good]
@@ -104,8 +104,8 @@ class Measurement:
     transfers: tuple[Transfer, ...] = ()
     delays: Delays | None = None
     seen_at: End | None = None
-    """Which end of its transfers a capture was made at."""
+    """The end of the transfers at which a capture was made."""
     notes: tuple[str, ...] = ()
-    """What the file cannot tell, each a sentence that starts with what is missing."""
+    """Information that is missing from the file, as sentences that start with it."""
     start_s: float | None = None
-    """The first record's time since 1970; None if the file does not tell."""
+    """The first record's time since 1970; `None` if unknown."""

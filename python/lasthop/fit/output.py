@@ -1,4 +1,4 @@
-"""The fitted scenario as a file: what was found, what was assumed, and a factor of draws."""
+"""The fitted scenario as a file: estimates, assumptions, and a factor of draws."""
 
 from collections.abc import Iterator
 from textwrap import wrap
@@ -11,17 +11,16 @@ WIDTH = 110
 
 
 def text_of(fit: Fit, name: str) -> str:
-    """The text of the scenario. It names the files of `courses_of`."""
+    """Return the text of the scenario, which uses the files of `courses_of`."""
     return "\n".join([*_head(fit), *_scenario(fit, name), *_levels(fit)]) + "\n"
 
 
 def courses_of(fit: Fit, name: str) -> dict[str, str]:
-    """Names and texts of the files that lie beside the scenario."""
+    """Return names and texts of the files in the scenario's folder."""
     return {course_name(name, way): course.text() for way, course in fit.courses.items()}
 
 
 def course_name(name: str, way: str) -> str:
-    """The file of a direction's course beside the scenario with this name."""
     return f"{name}-{way}.csv"
 
 
@@ -29,7 +28,7 @@ def said(parameter: Parameter) -> str:
     label = parameter.name.replace("_", " ")
     if parameter.reason is not None:
         instead = f" (assumed: {parameter.assumed})" if parameter.assumed else ""
-        return f"{label}: not identified by these data, because {parameter.reason}{instead}"
+        return f"{label}: not identified by these data: {parameter.reason}{instead}"
     value, behind = parameter.texts()
     kind = "" if isinstance(parameter.value, str) else "90 % interval "
     return f"{label}: {value}{f', {kind}{behind}' if behind else ''}"
@@ -40,13 +39,13 @@ def _wrapped(text: str) -> Iterator[str]:
 
 
 def _head(fit: Fit) -> Iterator[str]:
-    files = ", ".join(str(one.file) for one in fit.measurements)
-    yield from _wrapped(f"A line that behaves like the one of {files}, as 'lasthop fit' found it.")
+    files = ", ".join(str(measurement.file) for measurement in fit.measurements)
+    yield from _wrapped(f"A line fitted to {files} by 'lasthop fit'.")
     yield "#"
     yield from _wrapped(
         "Each line below is an estimate with its source. The factor 'line' has the best estimate and draws "
-        "from what else the data allow; a conclusion that holds for all of them does not hang on what is not "
-        "known. Change the queue, and run the file."
+        "from the posterior; a conclusion that holds for all of them does not depend on the uncertainty of "
+        "the data. Change the queue, and run the file."
     )
     yield "#"
     for parameter in fit.parameters:
@@ -73,7 +72,7 @@ def _scenario(fit: Fit, name: str) -> Iterator[str]:
 
 
 def _flows(fit: Fit) -> list[dict[str, object]]:
-    """A transfer in each direction that was measured."""
+    """Return a transfer in each direction that was measured."""
     ways = dict.fromkeys(check.direction for check in fit.checks)
     lasts = max([10.0, *(course.until_s for course in fit.courses.values())])
     return [

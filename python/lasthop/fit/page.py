@@ -1,4 +1,4 @@
-"""The report of a fit: parameters, simulated transfers over the measured one, and how to ask what-if."""
+"""The report of a fit: parameters, simulated and measured transfers, and a what-if scenario."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _WAYS = {"down": "download", "up": "upload"}
 
 
 def page(fit: Fit, scenario: Path) -> str:
-    """Return the page as HTML; it loads nothing from anywhere else."""
+    """Return the page as self-contained HTML."""
     context = {
         "fit": fit,
         "scenario": scenario.name,
-        "files": [one.file.name for one in fit.measurements],
+        "files": [item.file.name for item in fit.measurements],
         "version": version(),
-        "rows": [_Row.of(one) for one in fit.parameters],
+        "rows": [_Row.of(item) for item in fit.parameters],
         "views": list(_views(fit)),
-        "said": [_Said.of(one) for one in fit.measurements],
+        "sources": [_SourceView.of(item) for item in fit.measurements],
         "what_if": what_if(fit, scenario),
         "figures": PackedFigures(),
         "css": template.text("report.css"),
@@ -50,15 +50,15 @@ class _Row:
     assumed: str | None
 
     @classmethod
-    def of(cls, one: Parameter) -> _Row:
-        value, interval = one.texts() if one.reason is None else ("", "")
-        name = one.name.replace("_", " ")
-        return cls(name, one.key, value, interval, one.source.short, one.reason, one.assumed)
+    def of(cls, parameter: Parameter) -> _Row:
+        value, interval = parameter.texts() if parameter.reason is None else ("", "")
+        name = parameter.name.replace("_", " ")
+        return cls(name, parameter.key, value, interval, parameter.source.short, parameter.reason, parameter.assumed)
 
 
 @dataclass(frozen=True)
-class _Said:
-    """A file, and what it told."""
+class _SourceView:
+    """A measurement file and its contents."""
 
     file: str
     kind: str
@@ -67,18 +67,19 @@ class _Said:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, one: Measurement) -> _Said:
+    def of(cls, measurement: Measurement) -> _SourceView:
         transfers = []
-        for each in one.transfers:
-            took = max(float(each.time_s[-1] - each.time_s[0]), 1e-9)
-            megabytes = float(each.bytes[-1] - each.bytes[0]) / 1e6
-            way = _WAYS[each.direction]
-            transfers.append(f"{way}, {megabytes:.3g} MB in {took:.3g} s, {len(each.lost_s)} losses")
+        for transfer in measurement.transfers:
+            took = max(float(transfer.time_s[-1] - transfer.time_s[0]), 1e-9)
+            megabytes = float(transfer.bytes[-1] - transfer.bytes[0]) / 1e6
+            way = _WAYS[transfer.direction]
+            transfers.append(f"{way}, {megabytes:.3g} MB in {took:.3g} s, {len(transfer.lost_s)} losses")
         delays = "none"
-        if one.delays is not None and len(known := one.delays.known[1]):
-            delays = f"{len(known)}, from {known.min():.4g} ms to {known.max():.4g} ms"
-        kind = _KINDS[one.kind] + (f" at the {one.seen_at}'s end" if one.kind == "capture" else "")
-        return cls(one.file.name, kind, transfers, delays, one.notes)
+        if measurement.delays is not None and len(rtt := measurement.delays.answered[1]):
+            delays = f"{len(rtt)}, from {rtt.min():.4g} ms to {rtt.max():.4g} ms"
+        end = f" at the {measurement.seen_at}'s end" if measurement.kind == "capture" else ""
+        kind = _KINDS[measurement.kind] + end
+        return cls(measurement.file.name, kind, transfers, delays, measurement.notes)
 
 
 def _views(fit: Fit) -> Iterator[FigureView]:
@@ -90,10 +91,10 @@ def _views(fit: Fit) -> Iterator[FigureView]:
 
 
 def _overlay(check: Check) -> Figure:
-    """Goodput above round trips, over one axis of time."""
+    """Return goodput above round trips, over a common time axis."""
     data: list[Part] = []
-    for number, one in enumerate(check.simulated):
-        data += _lines(one, "simulated", _SIMULATED, first=number == 0)
+    for number, series in enumerate(check.simulated):
+        data += _lines(series, "simulated", _SIMULATED, first=number == 0)
     data += _lines(check.measured, "measured", _MEASURED, first=True)
     end = float(check.measured.time_s[-1]) * 1.02
     axes = {
@@ -104,21 +105,21 @@ def _overlay(check: Check) -> Figure:
     return {"data": data, "layout": style.layout(_HEIGHT_PX, **axes)}
 
 
-def _lines(one: Series, name: str, colour: str, *, first: bool) -> Iterator[Part]:
-    """Goodput as a line, round trips as dots."""
+def _lines(series: Series, name: str, colour: str, *, first: bool) -> Iterator[Part]:
+    """Yield goodput as a line, round trips as dots."""
     measured = name == "measured"
     common = {"type": "scatter", "name": name, "legendgroup": name, "opacity": 1 if measured else 0.45}
     yield common | {
-        "x": style.rounded(one.time_s.tolist(), 3),
-        "y": style.rounded(one.goodput_mbps.tolist(), 3),
+        "x": style.rounded(series.time_s.tolist(), 3),
+        "y": style.rounded(series.goodput_mbps.tolist(), 3),
         "mode": "lines",
         "line": {"color": colour, "width": 2 if measured else 1},
         "showlegend": first,
         "hovertemplate": "%{x:.2f} s\n%{y:.4~r} Mbit/s",
     }
     yield common | {
-        "x": style.rounded(one.rtt_time_s.tolist(), 3),
-        "y": style.rounded(one.rtt_ms.tolist(), 2),
+        "x": style.rounded(series.rtt_time_s.tolist(), 3),
+        "y": style.rounded(series.rtt_ms.tolist(), 2),
         "yaxis": "y2",
         "mode": "markers",
         "marker": {"color": colour, "size": 3},
@@ -128,7 +129,7 @@ def _lines(one: Series, name: str, colour: str, *, first: bool) -> Iterator[Part
 
 
 def what_if(fit: Fit, scenario: Path) -> str:
-    """Return a scenario that puts other queues before the same line, and what it claims of all draws."""
+    """Return a scenario with other queues on the same line, and with claims on all draws."""
     way = fit.checks[0].direction if fit.checks else "down"
     return f"""extends = "{scenario.name}"
 name = "what-if"
@@ -144,13 +145,13 @@ replications = 5
 
 [[claim]]
 id = "shorter"
-text = "with fq_codel, 95 % of the round trips take less time, on each line that the data allow"
+text = "with fq_codel, the 95th percentile of round trips is lower, on each line that the data allow"
 holds = "rtt_p95_s(queue='fq-codel') < rtt_p95_s(queue='as-fitted')"
 every = ["line"]
 
 [[claim]]
 id = "no-less"
-text = "with fq_codel, as much arrives but for a twentieth, on each line that the data allow"
+text = "with fq_codel, the throughput is at most 5 % lower, on each line that the data allow"
 holds = "throughput_Bps(queue='fq-codel') >= 0.95 * throughput_Bps(queue='as-fitted')"
 every = ["line"]
 """

@@ -1,4 +1,4 @@
-"""What a fit found: parameters with intervals, draws from the posterior, and simulated transfers."""
+"""The result of a fit: parameters with intervals, draws from the posterior, and simulated transfers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,18 +13,17 @@ Keys = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Source:
-    """Which data said something."""
+    """The file from which a parameter was estimated."""
 
     file: Path
     kind: Kind
 
     def __str__(self) -> str:
-        """Name the file with its folder, and what it is."""
         return f"{self.file}, {self.kind}"
 
     @property
     def short(self) -> str:
-        """The same without the folder."""
+        """The file without its folder, and its kind."""
         return f"{self.file.name}, {self.kind}"
 
 
@@ -42,16 +41,16 @@ class Parameter:
     """Lower end of the 90 % interval; None for names."""
     high: float | None = None
     probability: float | None = None
-    """Of a name: how probable it is among the names compared."""
+    """For names, the probability among the names compared."""
     reason: str | None = None
-    """Why these data do not identify it; then there is no number."""
+    """The reason if the data do not identify the parameter; then there is no value."""
     assumed: str | None = None
-    """What the scenario has instead, as written there."""
+    """The value in the scenario in this case, as text."""
 
     def texts(self) -> tuple[str, str]:
-        """What the data told: estimate, and interval or probability.
+        """Return estimate, and interval or probability, as text.
 
-        A loss is in per cent. The value of a delay is a round trip, and the key has half of it.
+        A loss is in per cent. The value of a delay is a round trip, of which the key has half.
         """
         if isinstance(self.value, str):
             return self.value, "" if self.probability is None else f"probability {self.probability:.2f}"
@@ -66,7 +65,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Series:
-    """A transfer, measured or simulated, for laying one over the other: goodput and round trips in steps."""
+    """A measured or simulated transfer for drawing: goodput in steps, and round trips."""
 
     time_s: Floats
     """Middle of each step."""
@@ -77,7 +76,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Check:
-    """Posterior predictive: simulated transfers beside the measured one."""
+    """A posterior predictive check: simulated transfers and the measured transfer."""
 
     name: str
     direction: str
@@ -87,24 +86,24 @@ class Check:
 
 @dataclass(frozen=True)
 class Fit:
-    """The whole result. `output.text_of` makes the scenario of it, `page.page(fit, scenario)` the report."""
+    """The whole result. `output.text_of` returns its scenario, `page.page(fit, scenario)` its report."""
 
     measurements: tuple[Measurement, ...]
     parameters: tuple[Parameter, ...]
     best: Keys
     """The scenario's keys of the best estimate."""
     draws: tuple[Keys, ...] = ()
-    """The same of each draw from the posterior."""
+    """The scenario's keys of each draw from the posterior."""
     checks: tuple[Check, ...] = ()
     runs: int = 0
-    """How many simulations it took."""
+    """Number of simulations."""
     notes: tuple[str, ...] = ()
-    """What was left out or assumed, in sentences."""
+    """Sentences about omissions and assumptions."""
     courses: Mapping[str, Course] = field(default_factory=dict)
-    """Of the directions whose rate varies; each takes the place of a rate."""
+    """The courses of directions whose rate varies, by direction."""
     others: tuple[Keys, ...] = ()
-    """Flows of others beside the transfer."""
+    """Flows of cross traffic."""
 
     def parameter(self, name: str) -> Parameter | None:
-        """The parameter of that name, if the fit speaks of it."""
-        return next((one for one in self.parameters if one.name == name), None)
+        """Return the parameter of this name, if there is one."""
+        return next((parameter for parameter in self.parameters if parameter.name == name), None)

@@ -1,7 +1,7 @@
-"""Whether what crosses the line at the same time waits in one queue, or each flow in its own.
+"""Whether concurrent flows share a queue, or each flow has its own queue.
 
-In one queue, packets that leave at the same time have waited as long. So the difference of two round trips
-stays the same while both vary. Queues of their own that are always as long as each other look like one.
+In a shared queue, packets that leave at the same time have the same queueing delay, so the difference of two
+round trips is constant while both vary. Separate queues of always equal length look like a shared queue.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,61 +12,61 @@ import numpy as np
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement
 
 Queues = Literal["one", "own"]
-# Round trips of the second flow that are needed while the first one's vary.
+# The least number of round trips of the second flow while the first flow's vary.
 LEAST = 20
-# How much those must vary, in ms and in times that a packet takes, as a median deviation.
+# The least variation of the first flow's round trips, in ms and in times per packet, as a median deviation.
 VARIES_MS, VARIES_PACKETS = 2.0, 2.0
-# How much the difference varies as a part of that: little in one queue, as much in separate ones.
+# The variation of the difference relative to this: little in a shared queue, large in separate queues.
 LITTLE, MOST = 0.35, 0.65
-# Round trips of the first flow that are further away in time say nothing.
+# The largest distance in time of compared round trips.
 NEAR_S = 0.1
 
 Trips = tuple[Floats, Floats]
 
 
 def queues(
-    one: Measurement, direction: Direction, others: Sequence[Measurement], packet_ms: float
+    capture: Measurement, direction: Direction, others: Sequence[Measurement], packet_ms: float
 ) -> Queues | None:
-    """What the flows of a capture and probes at the same time show; None if they cannot."""
-    flows = list(_flows(one, direction))
+    """Judge from the flows of a capture and from concurrent probes; `None` if this is impossible."""
+    flows = list(_flows(capture, direction))
     if not flows:
         return None
     flows.sort(key=lambda trips: -len(trips[0]))
-    judged = [
-        _judged(flows[0], second, packet_ms)
-        for second in (*flows[1:], *(trips for other in others for trips in _probes(one, other)))
+    results = [
+        _compare(flows[0], second, packet_ms)
+        for second in (*flows[1:], *(trips for other in others for trips in _probes(capture, other)))
     ]
-    told = np.array([varies for varies in judged if varies is not None])
-    if not len(told):
+    ratios = np.array([varies for varies in results if varies is not None])
+    if not len(ratios):
         return None
-    usual, wide = np.median(told, axis=0)
-    # Queues of their own may be alike for most of the time. Round trips of repairs and late ACKs stray.
+    usual, wide = np.median(ratios, axis=0)
+    # Separate queues may be similar most of the time. Round trips of repairs and late ACKs are outliers.
     return "own" if min(usual, wide) > MOST else "one" if max(usual, wide) < LITTLE else None
 
 
-def _flows(one: Measurement, direction: Direction) -> Iterator[Trips]:
-    delays = one.delays
+def _flows(capture: Measurement, direction: Direction) -> Iterator[Trips]:
+    delays = capture.delays
     if delays is None or delays.whose is None:
         return
-    for number, transfer in enumerate(one.transfers):
+    for number, transfer in enumerate(capture.transfers):
         own = delays.whose == number
         if transfer.direction == direction and own.any():
             yield delays.time_s[own], delays.rtt_ms[own]
 
 
-def _probes(one: Measurement, other: Measurement) -> Iterator[Trips]:
-    """Round trips of probes at the times of their answers, by the capture's clock."""
+def _probes(capture: Measurement, other: Measurement) -> Iterator[Trips]:
+    """Yield round trips of probes at the times of their answers, by the capture's clock."""
     probed: Delays | None = other.delays
-    if probed is None or other.transfers or one.start_s is None or other.start_s is None:
+    if probed is None or other.transfers or capture.start_s is None or other.start_s is None:
         return
-    sent, rtt = probed.known
-    yield sent + rtt / 1e3 + (other.start_s - one.start_s), rtt
+    sent, rtt = probed.answered
+    yield sent + rtt / 1e3 + (other.start_s - capture.start_s), rtt
 
 
-def _judged(first: Trips, second: Trips, packet_ms: float) -> tuple[float, float] | None:
-    """How much the difference of the round trips varies, as a part of how much the first ones do.
+def _compare(first: Trips, second: Trips, packet_ms: float) -> tuple[float, float] | None:
+    """Return the variation of the difference of round trips relative to that of the first flow's.
 
-    Once by the median deviation, and once by the one that a tenth exceeds.
+    The measures of variation are the median and the 90 % quantile of the absolute deviation.
     """
     time, rtt = first
     at, other = second

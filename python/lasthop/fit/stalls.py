@@ -1,6 +1,6 @@
-"""Stalls: times without any delivery, after which what waited comes in a burst, and nothing is lost.
+"""Stalls: periods without deliveries, after which the waiting packets arrive in a burst, without losses.
 
-A link that repeats what it lost and keeps packets in order makes them. A pause that follows a loss is TCP's.
+Links with ARQ and in-order delivery cause them. Pauses after a loss are due to TCP.
 """
 
 from collections.abc import Mapping
@@ -11,28 +11,28 @@ import numpy as np
 from lasthop.fit.measurement import Bools, Delays, End, Floats, Transfer, packet_ms
 from lasthop.fit.summary import delivered, lost_times
 
-# The shortest, in seconds and in times that a packet takes.
+# The shortest stall, in seconds and in times per packet.
 LEAST_S, LEAST_PACKETS = 0.025, 8
-# Fewer tell neither how often nor how long.
+# With fewer stalls, their frequency and duration cannot be estimated.
 LEAST_COUNT = 3
-# A burst is so many times as fast as the line.
+# The rate of a burst relative to the line's, and its duration.
 BURST, BURST_S = 2.0, 0.01
-# Part of what the line can carry that comes soon after a stall at least. After a timeout, TCP sends little.
+# The least share of the line's rate soon after a stall. After a timeout, TCP sends little.
 AT_WORK = 0.5
-# Tries after which ARQ would give up; these stalls end without a loss.
+# Tries of ARQ, so many that stalls end without a loss.
 TRIES = 100
 
 
 @dataclass(frozen=True)
 class Stalls:
-    """When they began and how long they took, in seconds."""
+    """The starts and durations of stalls, in seconds."""
 
     start_s: Floats
     length_s: Floats
     until_s: float
 
     def touch(self, edges: Floats) -> Bools:
-        """Which of the windows between these edges a stall touches, or until the line has caught up."""
+        """Return which windows between these edges overlap a stall or the time to catch up afterwards."""
         ends = self.start_s + 1.5 * self.length_s
         return np.searchsorted(self.start_s, edges[1:]) > np.searchsorted(ends, edges[:-1])
 
@@ -44,22 +44,22 @@ class Stalls:
 
     @property
     def shortest(self) -> float:
-        """How long the shorter ones are, as a part of the mean length."""
+        """The 10 % quantile of the length, relative to the mean length."""
         return float(np.percentile(self.length_s, 10) / self.length_s.mean())
 
-    def drawn(self, count: int, rng: np.random.Generator) -> dict[str, Floats]:
-        """Draws of `values`: stalls come at random times, and their lengths vary as those seen."""
-        seen = len(self.length_s)
-        every = seen * self.values["stall_every"] / rng.gamma(seen, size=count)
-        error = float(np.std(self.length_s, ddof=1)) / seen**0.5
-        length = np.maximum(self.length_s.mean() + error * rng.standard_t(seen - 1, count), LEAST_S / 2)
+    def draw(self, count: int, rng: np.random.Generator) -> dict[str, Floats]:
+        """Return draws of `values`: stalls occur at random times, and their lengths vary as observed."""
+        count_ = len(self.length_s)
+        every = count_ * self.values["stall_every"] / rng.gamma(count_, size=count)
+        error = float(np.std(self.length_s, ddof=1)) / count_**0.5
+        length = np.maximum(self.length_s.mean() + error * rng.standard_t(count_ - 1, count), LEAST_S / 2)
         return {"stall_every": every, "stall": length * 1e3}
 
 
 def errors(values: Mapping[str, float], shortest: float) -> dict[str, object]:
-    """The key `errors` of a link: bad times in which each try fails, repeated until one succeeds.
+    """Return the key `errors` of a link: bad periods in which each try fails and is repeated.
 
-    A stall is a whole number of tries, so bad times that are exponential make stalls of this mean length.
+    A stall is a whole number of tries; exponential bad periods yield stalls of this mean length.
     """
     share = min(shortest, 0.95)
     delay = share * values["stall"]
@@ -77,26 +77,26 @@ def errors(values: Mapping[str, float], shortest: float) -> dict[str, object]:
 def stalls(
     transfers: tuple[Transfer, ...], delays: Delays, until_s: float, rate: float, seen_at: End
 ) -> Stalls | None:
-    """The stalls of a transfer; None if there are too few."""
-    time = np.sort(np.concatenate([one.time_s for one in transfers]))
+    """Return the stalls of a transfer; `None` if there are too few."""
+    time = np.sort(np.concatenate([transfer.time_s for transfer in transfers]))
     packet_s = packet_ms(rate) / 1e3
     begins, ends = _gaps(time, max(LEAST_S, LEAST_PACKETS * packet_s))
-    at, rtt = delays.known
+    at, rtt = delays.answered
     if not len(begins) or not len(rtt):
         return None
     length = ends - begins
     at_work, released = _afterwards(transfers, begins, ends, rate)
-    kept = _waited(at, rtt, begins, ends) & at_work
+    are_stalls = _had_waited(at, rtt, begins, ends) & at_work
     if seen_at != "receiver":
         lost = lost_times(transfers)
-        kept &= np.searchsorted(lost, begins) == np.searchsorted(lost, ends, "right")
-    if kept.sum() < LEAST_COUNT or released[kept].mean() < 0.5:
+        are_stalls &= np.searchsorted(lost, begins) == np.searchsorted(lost, ends, "right")
+    if are_stalls.sum() < LEAST_COUNT or released[are_stalls].mean() < 0.5:
         return None
-    return Stalls(begins[kept], length[kept], until_s)
+    return Stalls(begins[are_stalls], length[are_stalls], until_s)
 
 
 def _gaps(time: Floats, least: float) -> tuple[Floats, Floats]:
-    """Long times between deliveries. One ACK within them may be that of the timer for delayed ACKs."""
+    """Return long gaps between deliveries, which may contain a single ACK (due to the delayed-ACK timer)."""
     long = np.flatnonzero(np.diff(time) > least)
     if not len(long):
         return np.empty(0), np.empty(0)
@@ -105,8 +105,8 @@ def _gaps(time: Floats, least: float) -> tuple[Floats, Floats]:
     return time[long[first]], time[long[last] + 1]
 
 
-def _waited(at: Floats, rtt: Floats, begins: Floats, ends: Floats) -> Bools:
-    """Whether what came after the gap had waited for most of it, so that the sender was not silent."""
+def _had_waited(at: Floats, rtt: Floats, begins: Floats, ends: Floats) -> Bools:
+    """Return whether packets after the gap had waited for most of it, so the sender was not idle."""
     place = np.minimum(np.searchsorted(at, ends), len(at) - 1)
     near = at[place] < ends + 0.5 * (ends - begins)
     waited: Bools = rtt[place] - rtt.min() > 800 * (ends - begins)
@@ -116,7 +116,7 @@ def _waited(at: Floats, rtt: Floats, begins: Floats, ends: Floats) -> Bools:
 def _afterwards(
     transfers: tuple[Transfer, ...], begins: Floats, ends: Floats, rate: float
 ) -> tuple[Bools, Bools]:
-    """Whether the line was at work again at once, and whether it released together what it had held back."""
+    """Return whether the line was busy at once after the gap, and whether it released a burst."""
     before = delivered(transfers, begins)
     half = (ends - begins) / 2
     soon = (delivered(transfers, ends + BURST_S) - before) * 8e-6

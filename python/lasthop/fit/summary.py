@@ -1,7 +1,6 @@
-"""A transfer in a few numbers, which a measured and a simulated one are compared by.
+"""The summary of a transfer: numbers by which measured and simulated transfers are compared.
 
-All are logarithms or shares, so that they change about as a line's properties do, and steps of a regression
-fit them.
+All are logarithms or shares, so that their relation to a line's properties is nearly linear.
 """
 
 from __future__ import annotations
@@ -14,44 +13,43 @@ from scipy.signal import lfilter
 
 from lasthop.fit.measurement import Delays, Floats, Transfer
 
-# Milliseconds below which differences of round trips say nothing: Linux counts timestamps in milliseconds.
+# Differences of round trips below this, in milliseconds, are noise: Linux' timestamps are in milliseconds.
 FLOOR_MS = 0.2
-# Of clocks and hosts, below which the steps of a busy line are even.
+# The unevenness due to clocks and hosts.
 UNEVEN_FLOOR_MS = 0.02
-# Packets of a step that says how evenly they came, and how many such steps it takes.
+# The largest number of packets of a step for unevenness, and the least number of such steps.
 MOST_OF_A_STEP, LEAST_STEPS = 4.5, 50
-# Steps of a short train, and trains that say something of the pace.
+# Steps of a short train, and the least number of trains for a pace.
 SHORT, LEAST_TRAINS = 3, 4
 
 
 @dataclass(frozen=True)
 class View:
-    """How closely the measured data can be looked at. The simulated ones are looked at through the same."""
+    """The resolution of the measured data, which is also applied to simulated data."""
 
     until_s: float
     grid_s: Floats
     """Times at which the delivered bytes are compared."""
     fine: bool
-    """Whether single packets were seen."""
+    """Whether the data contain packets."""
     rtt_at_s: Floats | None = None
-    """When round trips were seen, where that is at few times only."""
+    """Times of round trips, if there are only few."""
     smoothed: bool = False
-    """Whether these are smoothed."""
+    """Whether round trips are smoothed."""
     losses: Literal["times", "number", "none"] = "times"
-    """What is known of losses."""
+    """The available data on losses."""
 
     @classmethod
     def of(
         cls, transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float, *, fine: bool
     ) -> View:
-        """Look as closely as these data allow."""
         if fine:
             return cls(until_s, np.linspace(0, until_s, 101), fine=True)
         grid = transfers[0].time_s
         rtt = None if delays is None else delays.time_s
         losses: Literal["times", "number", "none"] = "times"
-        if not all(one.timed for one in transfers):
-            losses = "none" if any(one.repeated is None for one in transfers) else "number"
+        if not all(transfer.timed for transfer in transfers):
+            losses = "none" if any(transfer.repeated is None for transfer in transfers) else "number"
         return cls(
             until_s,
             np.concatenate([[0.0], grid[grid > 0]]),
@@ -63,18 +61,18 @@ class View:
 
 
 def delivered(transfers: tuple[Transfer, ...], times: Floats) -> Floats:
-    """Bytes of all transfers delivered until these times, with their headers."""
+    """Return the bytes of all transfers delivered until these times, including headers."""
     total = np.zeros(len(times))
-    for one in transfers:
-        scale = 1 + one.overhead / one.payload
-        total += np.interp(times, one.time_s, one.bytes * scale, left=0.0)
+    for transfer in transfers:
+        scale = 1 + transfer.overhead / transfer.payload
+        total += np.interp(times, transfer.time_s, transfer.bytes * scale, left=0.0)
     return total
 
 
 def summarise(transfers: tuple[Transfer, ...], delays: Delays | None, view: View) -> Floats:
     time = view.grid_s
     if not view.fine:
-        transfers = tuple(replace(one, lost_s=_spread(one.lost_s, time)) for one in transfers)
+        transfers = tuple(replace(transfer, lost_s=_spread(transfer.lost_s, time)) for transfer in transfers)
     volume = delivered(transfers, time)
     rates = np.diff(volume) * 8 / 1e6 / np.maximum(np.diff(time), 1e-9)
     numbers = _goodput(volume, time, rates)
@@ -98,7 +96,7 @@ def _goodput(volume: Floats, time: Floats, rates: Floats) -> list[float]:
         for amount, (a, b) in zip(between, parts, strict=True)
     ]
     ranks = np.percentile(rates, [10, 25, 50, 75, 90, 97])
-    # Over windows of a twentieth: what the line carries at its best.
+    # Over windows of a twentieth: the highest throughput of the line.
     width = max(1, len(rates) // 20)
     smooth = np.convolve(rates, np.ones(width) / width, "valid")
     ranks = np.concatenate([ranks, np.percentile(smooth, [50, 80, 95, 100])])
@@ -106,26 +104,26 @@ def _goodput(volume: Floats, time: Floats, rates: Floats) -> list[float]:
 
 
 def means_floor(volume: Floats, until: float) -> float:
-    """A hundredth of the mean rate, below which rates are not told apart."""
+    """Return a hundredth of the mean rate; lower rates are not distinguished."""
     return float(max(volume[-1] * 8e-6 / until * 0.01, 1e-4))
 
 
 def _spread(lost: Floats, grid: Floats) -> Floats:
-    """The same losses at even times of each interval: counters know no others."""
+    """Distribute losses evenly over each interval, as in counters."""
     counts = np.histogram(lost, grid)[0]
     ends = zip(grid[:-1], grid[1:], counts, strict=True)
     return np.concatenate([np.linspace(start, end, count + 2)[1:-1] for start, end, count in ends])
 
 
 def lost_times(transfers: tuple[Transfer, ...]) -> Floats:
-    """When losses of all transfers were seen, in order."""
-    return np.sort(np.concatenate([one.lost_s for one in transfers]))
+    """Return the times of losses of all transfers, in order."""
+    return np.sort(np.concatenate([transfer.lost_s for transfer in transfers]))
 
 
 def lost_of(transfers: tuple[Transfer, ...], until_s: float) -> int:
-    """How many packets were lost or sent again until then, as far as that is known."""
+    """Return the number of packets lost or retransmitted until a time."""
     return sum(
-        int((one.lost_s <= until_s).sum()) if one.repeated is None else one.repeated for one in transfers
+        int((transfer.lost_s <= until_s).sum()) if transfer.repeated is None else transfer.repeated for transfer in transfers
     )
 
 
@@ -141,7 +139,7 @@ def _losses(transfers: tuple[Transfer, ...], view: View) -> list[float]:
 
 
 def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[float]:
-    time, rtt = delays.known
+    time, rtt = delays.answered
     if view.rtt_at_s is not None and len(time):
         if view.smoothed and len(rtt) > len(view.rtt_at_s):  # as a sender does (RFC 6298, section 2)
             rtt = np.asarray(lfilter([1 / 8], [1, -7 / 8], rtt, zi=[7 / 8 * rtt[0]])[0])
@@ -163,16 +161,16 @@ def _trips(transfers: tuple[Transfer, ...], delays: Delays, view: View) -> list[
         *above.tolist(),
         *np.log(late_ranks - least + FLOOR_MS).tolist(),
         *jitter.tolist(),
-        *(float(np.log(one - least + FLOOR_MS)) for one in at_losses),
+        *(float(np.log(trip - least + FLOOR_MS)) for trip in at_losses),
     ]
 
 
 def _at_losses(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats, view: View) -> float:
-    """The usual greatest round trip just before a loss was seen; the greatest of all without losses."""
+    """Return the median of the greatest round trip just before losses, or a high quantile without losses."""
     lost = lost_times(transfers)
     lost = lost[lost <= view.until_s]
     back = 2.0 * float(np.median(rtt)) / 1e3
-    seen = []
+    greatest = []
     last = -np.inf
     for at in lost:
         if at < last + back:
@@ -180,14 +178,14 @@ def _at_losses(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats, view:
         last = at
         inside = rtt[np.searchsorted(time, at - back) : np.searchsorted(time, at)]
         if len(inside):
-            seen.append(inside.max())
-    return float(np.median(seen)) if seen else float(np.percentile(rtt, 99))
+            greatest.append(inside.max())
+    return float(np.median(greatest)) if greatest else float(np.percentile(rtt, 99))
 
 
 def at_first(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats) -> float:
-    """The greatest round trip before the first loss: of the queue that slow start filled.
+    """Return the greatest round trip before the first loss, due to the queue in slow start.
 
-    No repair has made any of these longer, as it makes later ones.
+    Later round trips may be longer because of repairs.
     """
     lost = lost_times(transfers)
     before = rtt[time <= lost[0]] if len(lost) else rtt
@@ -195,18 +193,18 @@ def at_first(transfers: tuple[Transfer, ...], time: Floats, rtt: Floats) -> floa
 
 
 def trains(transfers: tuple[Transfer, ...], length: int) -> Floats:
-    """The paces of so many steps in a row, in Mbit/s."""
+    """Return the paces of trains of this number of steps, in Mbit/s."""
     paces = [np.empty(0)]
-    for one in transfers:
-        amount = one.bytes[length:] - one.bytes[:-length]
-        took = one.time_s[length:] - one.time_s[:-length]
-        good = (amount > 0) & (took > 0)
-        paces.append(amount[good] * (1 + one.overhead / one.payload) * 8e-6 / took[good])
+    for transfer in transfers:
+        amount = transfer.bytes[length:] - transfer.bytes[:-length]
+        duration = transfer.time_s[length:] - transfer.time_s[:-length]
+        good = (amount > 0) & (duration > 0)
+        paces.append(amount[good] * (1 + transfer.overhead / transfer.payload) * 8e-6 / duration[good])
     return np.concatenate(paces)
 
 
 def _spacing(transfers: tuple[Transfer, ...]) -> list[float]:
-    """The pace of trains of packets: what the line's serialisation leaves of them."""
+    """Return quantiles of the pace of trains of packets, which depends on the line's serialisation."""
     numbers = []
     for length in (SHORT, 8, 32):
         pace = trains(transfers, length)
@@ -218,22 +216,22 @@ def _spacing(transfers: tuple[Transfer, ...]) -> list[float]:
 
 
 def unevenness(transfers: tuple[Transfer, ...]) -> float:
-    """How much the time that packets took beside each other varies in a busy line, in ms.
+    """Return the variation of the time per packet on a busy line, in ms.
 
-    It is the distance between the quartiles of what each step of few packets took beyond its share of the
-    usual pace. A busy line without jitter serialises evenly.
+    It is the interquartile range of the difference between the time of a step of few packets and the time at
+    the median pace. A busy line without jitter serialises evenly.
     """
     late = []
-    for one in transfers:
-        took, packets = np.diff(one.time_s) * 1e3, np.diff(one.bytes) / one.payload
+    for transfer in transfers:
+        durations, packets = np.diff(transfer.time_s) * 1e3, np.diff(transfer.bytes) / transfer.payload
         good = (packets > 0) & (packets < MOST_OF_A_STEP)
         if good.sum() < LEAST_STEPS:
             continue
-        pace = float(np.median(took[good] / packets[good]))
-        if pace <= 0:  # Most came at once, as after a wait of all.
+        pace = float(np.median(durations[good] / packets[good]))
+        if pace <= 0:  # most packets arrived at once
             continue
         expected = packets[good] * pace
-        late.append((took[good] - expected)[took[good] < 3 * expected])
+        late.append((durations[good] - expected)[durations[good] < 3 * expected])
     if not late:
         return 0.0
     ends = np.percentile(np.concatenate(late), [25, 75])

@@ -1,4 +1,4 @@
-"""The way of the ACKs: what its rate may be, which they do not tell, and what that means for the delay."""
+"""The unknown rate of the ACKs' direction, and its effect on the estimate of the delay."""
 
 from collections.abc import Mapping
 
@@ -7,44 +7,44 @@ import numpy as np
 from lasthop.fit.measurement import Direction, Floats
 
 Shares = tuple[float, float]
-"""The least and the most of what a rate may be, as parts of the rate of the way of the data."""
+"""The least and the greatest rate, relative to the rate in the direction of the data."""
 
-# Lines of access are slower up than down, if uneven.
+# Asymmetric access lines are slower in the direction up.
 ANY: dict[Direction, Shares] = {"down": (1 / 20, 2.0), "up": (1 / 2, 20.0)}
-# Bytes of an ACK with timestamps, which most have.
+# Bytes of an ACK with timestamps, which are common.
 ACK = 52
-# Parts of the golden ratio fall evenly into an interval, however many there are.
+# Multiples of the golden ratio, modulo 1, are evenly distributed, whatever their number.
 GOLDEN = 0.618034
 
 
 def usual(rate: Floats | float) -> Floats:
-    """The rate of the way back, in Mbit/s, that is taken for that of the data if nothing else is said."""
+    """Return the default rate of the ACKs' direction for a rate of the data, in Mbit/s."""
     return np.maximum(rate, 1.0)
 
 
-def drawn(rates: Floats, shares: Shares, seed: int) -> Floats:
-    """Draw a rate of the way back for each rate of the data, uniform in the logarithm."""
+def draw(rates: Floats, shares: Shares, seed: int) -> Floats:
+    """Draw a rate of the ACKs' direction for each rate of the data, log-uniformly."""
     return _between(rates, shares, np.random.default_rng((seed, 1)).random(len(rates)))
 
 
 def _between(rates: Floats, shares: Shares, part: Floats | float) -> Floats:
-    """The rates of the way back that lie so far from the least to the most, in the logarithm."""
+    """Interpolate between the least and the greatest rate, logarithmically."""
     low, high = np.log(shares)
     between: Floats = rates * np.exp(low + (high - low) * part)
     return between
 
 
 def delay_with(rtt: Floats, rate: Floats, back: Floats) -> Floats:
-    """The delays in ms that go with these rates of the way back, for those that go with the usual ones.
+    """Convert delays in ms from the default rates of the ACKs' direction to other rates.
 
-    The round trips stay the same, and the time of an ACK on its way is part of them.
+    The round trips, which include the serialisation of an ACK, stay the same.
     """
     later = 8e-3 * ACK * (1 / usual(rate) - 1 / back)
     return np.maximum(rtt + later, rtt / 2)
 
 
 def of_run(values: Mapping[str, float], shares: Shares, number: int) -> dict[str, float]:
-    """The values of a line for a run: with a rate of the way back by its number, and the same round trips."""
+    """Return the values for run `number`, with a rate of the ACKs' direction and the same round trips."""
     rate = np.array(values["rate"])
     back = _between(rate, shares, number * GOLDEN % 1.0)
     rtt = delay_with(np.array(values["rtt"]), rate, back)

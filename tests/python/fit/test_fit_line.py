@@ -14,8 +14,17 @@ from made import LINE, captured, measured
 from lasthop.common.errors import InputError
 from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate, estimate
-from lasthop.fit.fit import fit, untold_of, ways_of
-from lasthop.fit.infer import Box, Found, Inference, Part, checked, run_again, twins_of, whole
+from lasthop.fit.fit import fit, unidentified, ways_of
+from lasthop.fit.infer import (
+    Box,
+    Inference,
+    Mixture,
+    Part,
+    likely_models,
+    twins_of,
+    with_whole_packets,
+    without_unlikely,
+)
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, Measurement, Transfer
 from lasthop.fit.output import said, text_of
@@ -113,7 +122,7 @@ def test_the_true_line_run_again_is_seen_as_it_was_measured(tmp_path: Path, end:
     assert at in {"sender", "receiver"}
     setting = Setting(one.transfers, "down", at, one.until_s)
     again = Inference(setting, one.delays, one.first, fine=True, seed=1, jobs=1, advance=lambda _: None)
-    seen = again.seen({"rate": 5.0, "rtt": 40.0, "buffer": 30.0}, Model("reno", "drop-tail"), 1)
+    seen = again.simulated({"rate": 5.0, "rtt": 40.0, "buffer": 30.0}, Model("reno", "drop-tail"), 1)
     assert summarise(*seen, again.view) == pytest.approx(again.observed, abs=1e-6)
 
 
@@ -129,13 +138,13 @@ def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() 
     learnt = Posterior(np.log([[5.0, 40.0]]), np.ones(1))
     parts = [Part(model, ("rate", "rtt"), learnt, 0.5, np.zeros(2)) for model in (lossy, *twins_of(lossy))]
     first = Estimate(5.0, 40.0, 24.0, 0.01, 0.0, 2000, 20)
-    assert "buffer" not in untold_of(first, Found(tuple(parts[:1]), {}, 1))
-    assert untold_of(first, Found(tuple(parts), {}, 1))["buffer"].endswith("it may never have filled")
+    assert "buffer" not in unidentified(first, Mixture(tuple(parts[:1]), {}, 1))
+    assert unidentified(first, Mixture(tuple(parts), {}, 1))["buffer"].endswith("it may never have filled")
     # A queue that never dropped does not show what it drops by either.
-    assert "queue" not in untold_of(first, Found(tuple(parts), {}, 1))
+    assert "queue" not in unidentified(first, Mixture(tuple(parts), {}, 1))
     codel = replace(parts[0], model=Model("reno", "codel", lossy=True))
-    assert "queue" in untold_of(first, Found((codel, *parts), {}, 1))
-    assert "queue" not in untold_of(first, Found((codel, parts[0]), {}, 1))
+    assert "queue" in unidentified(first, Mixture((codel, *parts), {}, 1))
+    assert "queue" not in unidentified(first, Mixture((codel, parts[0]), {}, 1))
 
 
 def test_a_queue_that_may_have_overflowed_is_compared_to_the_end_with_one_that_never_did() -> None:
@@ -145,20 +154,20 @@ def test_a_queue_that_may_have_overflowed_is_compared_to_the_end_with_one_that_n
     endless = replace(cubic, endless=True)
     models = [codel, replace(codel, lossy=False), cubic, endless, replace(reno, endless=True), reno]
     chances = np.array([9, 1, 4, 1, 1, 0]) / 16
-    assert run_again(models, chances, 2, 0.05) == [0, 2, 3]
+    assert likely_models(models, chances, 2, 0.05) == [0, 2, 3]
     # Both ways, and a kind that is probable only by both together stays, too.
-    assert run_again([codel, endless, cubic], np.array([0.9, 0.1, 0.0]), 3, 0.05) == [0, 1, 2]
-    assert run_again([codel, endless, cubic], np.array([0.92, 0.04, 0.04]), 3, 0.05) == [0, 1, 2]
-    assert run_again([codel, endless, cubic], np.array([1.0, 0.0, 0.0]), 3, 0.05) == [0]
+    assert likely_models([codel, endless, cubic], np.array([0.9, 0.1, 0.0]), 3, 0.05) == [0, 1, 2]
+    assert likely_models([codel, endless, cubic], np.array([0.92, 0.04, 0.04]), 3, 0.05) == [0, 1, 2]
+    assert likely_models([codel, endless, cubic], np.array([1.0, 0.0, 0.0]), 3, 0.05) == [0]
 
 
 def test_the_nearest_kind_of_line_counts_for_nothing_if_only_others_are_like_the_measured_one() -> None:
     # Queues of 25 packets lost 38 each. What was measured lost 8, as lines without a limit do.
-    assert checked(np.array([0.5, 0.43, 0.07]), [0.17, 0.0, 0.19]) == pytest.approx(
+    assert without_unlikely(np.array([0.5, 0.43, 0.07]), [0.17, 0.0, 0.19]) == pytest.approx(
         [0.877, 0, 0.123], abs=1e-3
     )
     # If none is like it, the nearest is the best there is.
-    assert checked(np.array([0.6, 0.4, 0.0]), [0.0, 0.0, 0.5]) == pytest.approx([0.6, 0.4, 0.0])
+    assert without_unlikely(np.array([0.6, 0.4, 0.0]), [0.0, 0.0, 0.5]) == pytest.approx([0.6, 0.4, 0.0])
 
 
 @pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=4)
@@ -167,11 +176,11 @@ def test_a_queue_that_never_overflowed_has_no_length(tmp_path: Path) -> None:
     text = LINE.replace("30 packets", "200 packets").replace('"20 ms"', '"20 ms"\nloss = "1 %"')
     text = text.replace("[tcp]", '[tcp]\ncongestion_control = "reno"').replace("5 Mbit/s", "2 Mbit/s")
     (one,) = ways_of([read(captured(tmp_path / "made", text + 'duration = "6 s"\n', "server"), "10.0.1.1")])
-    setting = Setting(one.transfers, "down", "sender", one.until_s, one.known)
+    setting = Setting(one.transfers, "down", "sender", one.until_s, one.observed)
     inference = Inference(setting, one.delays, one.first, fine=True, seed=1, jobs=2, advance=lambda _: None)
     found = inference.run([Model("reno", "drop-tail", lossy=True), Model("reno", "drop-tail")])
     assert any(part.model.endless for part in found.parts)
-    assert "at random" in untold_of(one.first, found)["buffer"]
+    assert "at random" in unidentified(one.first, found)["buffer"]
 
 
 def test_a_policers_bucket_is_looked_for_whatever_packets_wait() -> None:
@@ -207,11 +216,11 @@ def test_a_queue_of_seven_and_a_half_packets_is_one_of_seven_or_eight() -> None:
     # 3 ms a packet: what the queue is longer, the delay is shorter, in sum 36 ms.
     lengths = np.array([7.3, 7.4, 7.5001, 7.6])
     found = Posterior(np.log(np.stack([36 - 3 * lengths, lengths], axis=1)), np.ones(4))
-    delays, packets = np.exp(whole(found, ("rtt", "buffer")).draws).T
+    delays, packets = np.exp(with_whole_packets(found, ("rtt", "buffer")).draws).T
     assert packets == pytest.approx([7, 7, 8, 8])
     assert delays == pytest.approx([15, 15, 12, 12], rel=0.02)
     alone = Posterior(np.log([[13.5], [14.0]]), np.ones(2))
-    assert whole(alone, ("rtt",)) is alone
+    assert with_whole_packets(alone, ("rtt",)) is alone
 
 
 def test_a_line_that_losses_kept_empty_is_as_fast_as_its_trains() -> None:

@@ -1,7 +1,8 @@
-"""Readers of what programs measured: one file a format.
+"""Readers of measurements, a module for each format.
 
-A format's module has `claims(head: bytes, path: Path) -> bool`, which looks at the start of a file (already
-unpacked if it is gzip), and `read(path: Path) -> Measurement`, which raises InputError with place and reason.
+The module of a format has `claims(head: bytes, path: Path) -> bool`, which checks the start of a file
+(decompressed if it is gzip), and `read(path: Path) -> Measurement`, which raises InputError with place and
+reason.
 """
 
 import gzip
@@ -11,7 +12,7 @@ from pathlib import Path
 from lasthop.common.errors import InputError
 from lasthop.fit.measurement import Measurement
 
-# In the order in which they are asked; each has a module here.
+# In the order of the checks; each has a module here.
 FORMATS = {
     "capture": "a packet capture (pcap, pcapng)",
     "iperf3": "iperf3 -J",
@@ -23,22 +24,22 @@ HEAD = 4096
 
 
 def head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked if it is gzip. Raises InputError if it cannot be read."""
+    """Return the first bytes of a file, decompressed if it is gzip. Raises InputError if this fails."""
     try:
         with path.open("rb") as file:
-            found = file.read(HEAD)
-        if found.startswith(b"\x1f\x8b"):
+            content = file.read(HEAD)
+        if content.startswith(b"\x1f\x8b"):
             with gzip.open(path) as file:
-                found = file.read(HEAD)
+                content = file.read(HEAD)
     except (OSError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    return found
+        raise InputError(f"Cannot read {path}: {error}") from error
+    return content
 
 
 def read(path: Path, host: str | None = None) -> Measurement:
-    """Read a file of a format that is known by its first bytes. Raises InputError.
+    """Read a file, whose format is detected by its first bytes. Raises InputError.
 
-    `host` is the address of the user's end, where a capture's connections do not tell it.
+    `host` is the address of the user's end, if it cannot be derived from a capture's connections.
     """
     start = head(path)
     for name in FORMATS:
@@ -46,5 +47,5 @@ def read(path: Path, host: str | None = None) -> Measurement:
         if module.claims(start, path):
             measurement: Measurement = module.read(path, host) if name == "capture" else module.read(path)
             return measurement
-    known = "; ".join(FORMATS.values())
-    raise InputError(f"{path}: not a measurement that lasthop reads (accepted: {known})")
+    formats = "; ".join(FORMATS.values())
+    raise InputError(f"{path} is not a measurement in a supported format (supported: {formats}).")

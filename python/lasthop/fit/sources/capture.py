@@ -1,7 +1,7 @@
 """Packet captures (pcap, pcapng): transfers and round trips of their TCP flows.
 
-The capture may come from either end. At the sender an ACK tells what arrived and how long its round trip
-took. At the receiver a packet's echoed timestamp (RFC 7323) leads back to the ACK that released it.
+The capture may come from either end. At the sender, ACKs show deliveries and round trips. At the receiver, a
+packet's echoed timestamp (RFC 7323) identifies the ACK that released it.
 """
 
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ MAGIC = (
     b"\xa1\xb2\x3c\x4d",
     b"\x4d\x3c\xb2\xa1",
 )
-# Data of a flow that is worth a look: below, there is no transfer but a request or a handshake.
+# The least data of a flow that counts as a transfer, in contrast to requests and handshakes.
 LEAST_BYTES = 15_000
-# In captures that lasthop writes, the user's end and the servers'. Whoever sends opens the connection there.
+# Addresses of the user's end and of the servers in captures by lasthop, where the sender opens connections.
 USER, SERVERS = "10.0.1.1", "10.0.0."
 SYN, ACK = 0x02, 0x10
 KINDS = {"Q": np.uint64, "I": np.uint32, "H": np.uint16, "B": np.uint8}
@@ -35,39 +35,37 @@ Flow = tuple[tuple[str, int, str, int], bool, list[int | None], list[int | None]
 
 
 def claims(head: bytes, path: Path) -> bool:
-    """Whether the file begins as a capture does, or its name says that it should."""
+    """Return whether the file starts like a capture, or has the extension of one."""
     return head.startswith(MAGIC) or path.suffix in {".pcap", ".pcapng", ".cap"}
 
 
 def read(path: Path, host: str | None = None) -> Measurement:
     """Read a capture. Raises InputError if it is damaged or has no TCP transfer.
 
-    `host` is the address of the user's end. Without it, that is lasthop's client or who opened a connection.
+    `host` is the address of the user's end, by default lasthop's client or the host that opened a connection.
     """
     columns, table = packets_of(path)
     notes = []
     if table["cut_at"] is not None:
-        notes.append(f"The end: the file was cut short within a packet at byte {table['cut_at']}.")
-    found = [_flow(columns, index, flow, host) for index, flow in enumerate(table["flows"])]
-    flows = [one for one in found if isinstance(one, _Found)]
-    notes += [one for one in found if isinstance(one, str)]
+        notes.append(f"The end: the file is truncated within a packet at byte {table['cut_at']}.")
+    results = [_flow(columns, index, flow, host) for index, flow in enumerate(table["flows"])]
+    flows = [flow for flow in results if isinstance(flow, _Usable)]
+    notes += [flow for flow in results if isinstance(flow, str)]
     if not flows:
-        why = (
-            f"no TCP flow has {LEAST_BYTES // 1000} kB of data in one direction, the least that says anything"
-        )
-        raise InputError(f"{path} tells nothing of a line: {notes[-1] if notes else why}")
-    start = min(one.transfer.time_s[0] for one in flows)
-    ends: set[End] = {one.end for one in flows}
-    rtt_time = np.concatenate([one.rtt_time for one in flows])
-    rtt = np.concatenate([one.rtt_ms for one in flows])
-    whose = np.repeat(np.arange(len(flows)), [len(one.rtt_ms) for one in flows])
+        why = f"no TCP flow has the required {LEAST_BYTES // 1000} kB of data in a direction"
+        raise InputError(f"{path} contains no usable transfer: {notes[-1] if notes else why}")
+    start = min(flow.transfer.time_s[0] for flow in flows)
+    ends: set[End] = {flow.end for flow in flows}
+    rtt_time = np.concatenate([flow.rtt_time for flow in flows])
+    rtt = np.concatenate([flow.rtt_ms for flow in flows])
+    whose = np.repeat(np.arange(len(flows)), [len(flow.rtt_ms) for flow in flows])
     order = np.argsort(rtt_time, kind="stable")
     if not len(rtt):
-        notes.append("Round trips: no timestamps are echoed, so a capture at the receiver has none.")
+        notes.append("Round trips: without echoed timestamps, a capture at the receiver does not show them.")
     return Measurement(
         file=path,
         kind="capture",
-        transfers=tuple(_from(one.transfer, start) for one in flows),
+        transfers=tuple(_from(flow.transfer, start) for flow in flows),
         delays=Delays(rtt_time[order] - start, rtt[order], whose=whose[order]) if len(rtt) else None,
         start_s=int(columns["time_ns"][0]) / 1e9 + float(start),
         seen_at=ends.pop() if len(ends) == 1 else "both",
@@ -76,11 +74,11 @@ def read(path: Path, host: str | None = None) -> Measurement:
 
 
 def packets_of(path: Path) -> tuple[Columns, dict[str, Any]]:
-    """The packets of a capture as columns, and what else is known. Raises InputError if it is damaged."""
+    """Return the packets of a capture as columns, and its other data. Raises InputError if it is damaged."""
     try:
         table = _core.packets(str(path))
     except _core.CaptureError as error:
-        raise InputError(f"{path}: {error}. It was not used.") from error
+        raise InputError(f"{path}: {error}. The file was not used.") from error
     columns = {
         name: np.frombuffer(cells[1], KINDS[cells[0]]) for name, cells in table.items() if _is_column(cells)
     }
@@ -88,7 +86,7 @@ def packets_of(path: Path) -> tuple[Columns, dict[str, Any]]:
 
 
 def larger_way(size: Ints, reverse: Ints) -> int | None:
-    """The direction of a flow that has more data, 1 if against its first packet; None if it has too few."""
+    """Return the direction with more data, 1 if opposite to the first packet; `None` if there is too little."""
     amounts = [int(size[reverse == way].sum(dtype=np.int64)) for way in (0, 1)]
     way = int(amounts[1] > amounts[0])
     return way if amounts[way] >= LEAST_BYTES else None
@@ -103,20 +101,20 @@ def _from(transfer: Transfer, start: float) -> Transfer:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Usable:
     transfer: Transfer
     end: End
     rtt_time: Floats
     rtt_ms: Floats
 
 
-def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found | str | None:
-    """The larger direction of a TCP flow, if it has data enough; a text says why it cannot be used."""
+def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Usable | str | None:
+    """Return the larger direction of a TCP flow, if it has enough data, or the reason why it is unusable."""
     (source, port, destination, other), tcp, mss, scale = flow
     if not tcp:
         return None
     own = columns["flow"] == index
-    # A flow alone in its file needs no copies.
+    # If the file has only this flow, no copies are needed.
     packets = dict(columns) if own.all() else {name: cells[own] for name, cells in columns.items()}
     packets["time"] = (packets["time_ns"] - columns["time_ns"][0]).astype(np.int64) / 1e9
     way = larger_way(packets["bytes"], packets["reverse"])
@@ -126,13 +124,13 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
     packets["answer"] = (packets["reverse"] != way) & (packets["flags"] & ACK > 0)
     if not packets["answer"].any():
         return (
-            f"One direction: the ACKs of {source}:{port} to {destination}:{other} are missing, and without "
-            "them nothing tells round trips from queues."
+            f"One direction: the ACKs of {source}:{port} to {destination}:{other} are missing, which are "
+            "necessary to separate round trips from queueing."
         )
     ends = source, destination
     if host not in ends and USER in ends and any(end.startswith(SERVERS) for end in ends):
         host = USER
-    # Whoever sent the SYN is the user's host; without it, whoever has the higher port.
+    # The user's host is the one that sent the SYN or, without a SYN, has the higher port.
     opened = bool((packets["flags"][0] & (SYN | ACK)) == SYN)
     by_first = source == host if host in {source, destination} else opened or port > other
     direction: Direction = "up" if (way == 0) == by_first else "down"
@@ -142,14 +140,14 @@ def _flow(columns: Columns, index: int, flow: Flow, host: str | None) -> _Found 
 
 
 def _unwrapped(numbers: npt.NDArray[np.uint32], first: int) -> Ints:
-    """Sequence numbers from `first` on, without their wrap at 2**32."""
+    """Return sequence numbers relative to `first`, without wrapping at 2**32."""
     relative = numbers.astype(np.int64) - first
     steps = np.diff(relative, prepend=0)
     steps = (steps + 2**31) % 2**32 - 2**31
     return np.cumsum(steps)
 
 
-def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale: int) -> _Found:
+def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale: int) -> _Usable:
     data, answer, time = packets["data"], packets["answer"], packets["time"]
     first = int(packets["seq"][data][0])
     begin = _unwrapped(packets["seq"][data], first)
@@ -162,7 +160,7 @@ def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale
     flight = _Flight(time[data], begin, size, time[answer], acked, packets, mss)
     sender, receiver = _sender_trips(flight), _receiver_trips(flight)
     end = _seen_at(packets, data, sender, receiver)
-    # The window of a SYN is never scaled (RFC 7323, section 2.2), and says nothing of later ones.
+    # The window of a SYN is never scaled (RFC 7323, section 2.2), unlike later ones.
     offers = answer & (packets["flags"] & SYN == 0)
     windows = packets["window"][offers].astype(np.int64) << scale
     if end == "sender":
@@ -187,7 +185,7 @@ def _transfer(packets: Columns, name: str, direction: Direction, mss: int, scale
         overhead=52 if stamps else 40,
         receive_window=int(np.max(windows)) if len(windows) else None,
     )
-    return _Found(transfer, end, rtt_time, rtt)
+    return _Usable(transfer, end, rtt_time, rtt)
 
 
 @dataclass(frozen=True)
@@ -202,21 +200,21 @@ class _Flight:
 
     @property
     def fresh(self) -> Bools:
-        """Whether a data packet begins at or behind all data before it."""
+        """Whether a data packet begins at or after the end of all earlier data."""
         highest = np.maximum.accumulate(self.begin + self.size)
         before = np.concatenate([[0], highest[:-1]])
         return self.begin >= before
 
 
 def _sender_trips(flight: _Flight) -> Trips:
-    """From a packet to the ACK of it; none from ACKs that follow duplicates, which wait for a repair."""
+    """Return times from packets to their ACKs, except ACKs after duplicate ACKs, which include a repair."""
     fresh = flight.fresh
     ends, times = (flight.begin + flight.size)[fresh], flight.time[fresh]
     advance = np.diff(flight.acked, prepend=0) > 0
     after_duplicate = np.concatenate([[False], ~advance[:-1]])
     after_duplicate[:3] = False
     chosen = advance & ~after_duplicate & (flight.acked > 0)
-    # The last packet that lies in what was acked; with offload it may be one of 64 kB.
+    # The last acknowledged packet, which may have 64 kB with offload.
     place = np.searchsorted(ends, flight.acked[chosen])
     inside = place < len(ends)
     at = flight.ack_time[chosen][inside]
@@ -226,25 +224,25 @@ def _sender_trips(flight: _Flight) -> Trips:
 
 
 def _receiver_trips(flight: _Flight) -> Trips:
-    """From the first ACK with a timestamp to the first data that echo it."""
+    """Return times from the first ACK with a timestamp to the first data that echo it."""
     packets = flight.packets
     stamps, first = np.unique(packets["stamp"][packets["answer"]], return_index=True)
     echo = packets["echo"][packets["data"]]
     chosen = (echo > 0) & flight.fresh
     if not len(stamps) or not chosen.any() or stamps[-1] == 0:
         return np.empty(0), np.empty(0)
-    # Only the first packet with an echo: those behind it may have been released by something else.
+    # Only the first packet with an echo: later ones may have been released by something else.
     new = chosen & (np.diff(echo.astype(np.int64), prepend=-1) != 0)
     place = np.minimum(np.searchsorted(stamps, echo[new]), len(stamps) - 1)
-    known = stamps[place] == echo[new]
-    at = flight.time[new][known]
-    trips = (at - flight.ack_time[first[place[known]]]) * 1e3
+    is_match = stamps[place] == echo[new]
+    at = flight.time[new][is_match]
+    trips = (at - flight.ack_time[first[place[is_match]]]) * 1e3
     good = trips > 0
     return at[good], trips[good]
 
 
 def _seen_at(packets: Columns, data: Bools, sender: Trips, receiver: Trips) -> End:
-    """The end at which the answer to a packet comes after no time is the one where the capture was made."""
+    """Return the end of the capture: the end where answers to packets take no time."""
     flags, time, reverse = packets["flags"], packets["time"], packets["reverse"]
     syn = np.flatnonzero((flags & (SYN | ACK)) == SYN)
     both = np.flatnonzero((flags & (SYN | ACK)) == (SYN | ACK))
@@ -269,7 +267,7 @@ def _unique(flight: _Flight) -> Ints:
 
 
 def _holes(flight: _Flight) -> Floats:
-    """The packets that were missing when the one behind them came."""
+    """Return the times of gaps in the sequence numbers, once for each missing packet."""
     highest = np.maximum.accumulate(flight.begin + flight.size)
     gap = flight.begin[1:] - highest[:-1]
     count = np.where(gap > 0, -(-gap // flight.mss), 0)
@@ -277,7 +275,7 @@ def _holes(flight: _Flight) -> Floats:
 
 
 def _app_limited(flight: _Flight, rtt: Floats) -> bool | None:
-    """Whether the sender was silent, with nothing to repair, for more than a fifth of the time."""
+    """Return whether the sender was idle, without repairs, for more than a fifth of the time."""
     if len(rtt) < 5 or len(flight.time) < 5:
         return None
     long = max(1.5 * float(np.percentile(rtt, 90)) / 1e3, 0.02)
@@ -288,7 +286,7 @@ def _app_limited(flight: _Flight, rtt: Floats) -> bool | None:
 
 
 def _initial_window(flight: _Flight, end: End) -> int | None:
-    """Packets that no answer to them released; None if these packets cannot tell."""
+    """Return the number of packets sent before the first answer; `None` if unknown."""
     packets = flight.packets
     if not (packets["flags"] & SYN).any():
         return None
@@ -296,15 +294,15 @@ def _initial_window(flight: _Flight, end: End) -> int | None:
         answered = flight.ack_time[flight.acked > 0]
         first = flight.time < (answered[0] if len(answered) else np.inf)
     else:
-        # What the first answer released echoes it or a later one (RFC 7323). A slow line delivers few packets
-        # of a flight before others of it, so time does not tell them apart.
+        # Packets released by the first answer echo it or a later one (RFC 7323). On a slow line, the first
+        # flight and these packets arrive without a gap, so times do not separate them.
         before = packets["stamp"][packets["answer"]][flight.ack_time < flight.time[0]]
         if not len(before) or before[-1] == 0:
             return None
         later = (packets["echo"][packets["data"]] - before[-1]).astype(np.int32) > 0
         first = np.cumsum(later) == 0
         if (later & flight.fresh).any():
-            # It begins where the first flight ended, even if a short queue dropped the end of that.
+            # The second flight begins at the end of the first, even if a short queue dropped that end.
             return max(1, round(int(flight.begin[later & flight.fresh][0]) / flight.mss))
     sent = int(flight.size[first & flight.fresh].sum())
     return max(1, round(sent / flight.mss))

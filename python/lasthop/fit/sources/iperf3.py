@@ -1,8 +1,8 @@
-"""`iperf3 -J`: what was transferred in each interval, and what the sender's kernel said at its end.
+"""`iperf3 -J`: the bytes of each interval, and the counters of the sender's kernel at its end.
 
-The user's host is the client. Of a transfer towards the server, the client's file counts what was handed to
-the kernel; the server's counts, in the file with `--get-server-output`, say what arrived. Of a transfer from
-the server, they say what was sent again, and the round trips.
+The user's host is the client. In a transfer to the server, the client's file counts bytes passed to the
+kernel; the server's counts (in the file with `--get-server-output`) are bytes that arrived. In a transfer
+from the server, the server's data include retransmissions and round trips.
 """
 
 from collections.abc import Iterable
@@ -18,20 +18,19 @@ from lasthop.fit.sources.document import Part, document
 
 _IPV4, _IPV6, _TCP_TIMESTAMPS, _UDP = 20, 40, 32, 8
 _MOST_LOST = 1_000_000
-_NO_ROUND_TRIPS = (
-    "No round-trip times: the receiver wrote this file, and only the sender's kernel knows them."
-)
+_NO_ROUND_TRIPS = "No round-trip times: the receiver wrote this file, but only the sender's kernel has them."
 _NOT_ANSWERED = "No round-trip times: datagrams are not answered."
-_NO_LOSSES = "No times of losses: the receiver wrote this file, which has their number only."
+_NO_LOSSES = "No times of losses: the receiver wrote this file, which contains only their number."
 _SMOOTHED = (
-    "No single round-trip times: the kernel's smoothed one, once an interval, while the transfer fills the "
-    "line; the least is not that of an idle line."
+    "No individual round-trip times: the file has the kernel's smoothed round-trip time once per interval, while "
+    "the transfer fills the line; the least is not that of an idle line."
 )
 _WRITTEN = (
-    "No arrivals: the sender counts what it handed to its kernel. What never arrived was taken off the first "
-    "intervals. 'iperf3 -s -J' on the server and '--get-server-output' on the client would tell."
+    "No arrivals: the sender counts the bytes passed to its kernel. Bytes that never arrived were subtracted from "
+    "the first intervals. To record arrivals, use 'iperf3 -s -J' on the server and '--get-server-output' on the "
+    "client."
 )
-_COARSE = "No single packets: bursts and the first round trips are within an interval."
+_COARSE = "No packets: bursts and the first round trips are shorter than an interval."
 
 
 def claims(head: bytes, path: Path) -> bool:
@@ -41,7 +40,7 @@ def claims(head: bytes, path: Path) -> bool:
 
 @dataclass
 class _Stream:
-    """One connection, interval by interval."""
+    """A connection, interval by interval."""
 
     is_sender: bool
     time_s: list[float] = field(default_factory=lambda: [0.0])
@@ -61,7 +60,7 @@ class _Stream:
         lost = interval.amount_of("lost_packets" if is_udp else "retransmits")
         if lost > _MOST_LOST:
             raise interval.fault(f"an interval with fewer than {_MOST_LOST} losses")
-        # An interval says how many, not when.
+        # An interval has only the number of losses, so these are distributed evenly.
         self.lost_s += list(np.linspace(start, end, int(lost) + 2)[1:-1])
         self.packets += interval.amount_of("packets")
         self.pmtu = interval.amount_of("pmtu") or self.pmtu
@@ -72,23 +71,23 @@ class _Stream:
 
 def read(path: Path) -> Measurement:
     whole = document(path)
-    said = whole.get("error")
+    error = whole.get("error")
     intervals = list(whole["intervals"].items()) if whole.get("intervals") else []
     if not intervals:
-        why = f"iperf3 says: {said.word()}" if said else "the test did not begin"
-        raise InputError(f"{path}: intervals: none is there; {why}")
+        why = f"iperf3 reports: {error.word()}" if error else "the test did not start"
+        raise InputError(f"{path}: intervals is empty; {why}")
     test = whole["start"]["test_start"]
     is_udp = test["protocol"].word().upper() == "UDP"
     at_client = whole["start"].get("accepted_connection") is None
     streams = _streams(intervals, is_udp=is_udp)
     if not streams:
-        raise InputError(f"{path}: intervals: all are omitted (iperf3 -O); there is nothing to fit")
+        raise InputError(f"{path}: intervals: all are omitted (iperf3 -O); there are no data to fit")
     there = _server(whole, streams, is_udp=is_udp) if at_client else {}
     transfers = tuple(
-        _transfer(f"stream {number}", one, there.get(number), whole, is_udp=is_udp, at_client=at_client)
-        for number, one in streams.items()
+        _transfer(f"stream {number}", stream, there.get(number), whole, is_udp=is_udp, at_client=at_client)
+        for number, stream in streams.items()
     )
-    senders = {one.is_sender for one in streams.values()}
+    senders = {stream.is_sender for stream in streams.values()}
     seen_at: End = "both" if len(senders) == 2 or there else ("sender" if senders == {True} else "receiver")
     delays = _delays([*streams.values(), *there.values()])
     notes = [_COARSE]
@@ -96,32 +95,32 @@ def read(path: Path) -> Measurement:
         notes.append(_SMOOTHED)
     else:
         notes.append(_NOT_ANSWERED if is_udp else _NO_ROUND_TRIPS)
-    if any(one.is_sender and number not in there for number, one in streams.items()):
+    if any(stream.is_sender and number not in there for number, stream in streams.items()):
         notes.append(_WRITTEN)
-    if any(not one.is_sender and number not in there for number, one in streams.items()) and not is_udp:
+    if any(not stream.is_sender and number not in there for number, stream in streams.items()) and not is_udp:
         notes.append(_NO_LOSSES)
-    if said:
-        notes.append(f"Not the whole test: iperf3 says '{said.word()}'.")
+    if error:
+        notes.append(f"The rest of the test: iperf3 reports '{error.word()}'.")
     return Measurement(path, "iperf3", transfers, delays, seen_at, tuple(notes))
 
 
 def _streams(intervals: list[Part], *, is_udp: bool) -> dict[int, _Stream]:
     """Return the streams by the number of their socket."""
-    found: dict[int, _Stream] = {}
+    streams: dict[int, _Stream] = {}
     for interval in intervals:
-        for one in interval["streams"].items():
-            omitted = one.get("omitted")
-            if omitted is not None and omitted.value is True:  # -O: times begin again at 0 afterwards
+        for entry in interval["streams"].items():
+            omitted = entry.get("omitted")
+            if omitted is not None and omitted.value is True:  # -O: times restart at 0 afterwards
                 continue
-            sender = one.get("sender")
+            sender = entry.get("sender")
             is_sender = sender is None or sender.value is True
-            stream = found.setdefault(int(one["socket"].amount()), _Stream(is_sender))
-            stream.add(one, is_udp=is_udp)
-    return found
+            stream = streams.setdefault(int(entry["socket"].amount()), _Stream(is_sender))
+            stream.add(entry, is_udp=is_udp)
+    return streams
 
 
 def _server(whole: Part, ours: dict[int, _Stream], *, is_udp: bool) -> dict[int, _Stream]:
-    """Return the streams' other ends from the server's own file within this one, by the client's numbers."""
+    """Return the streams' other ends from the server's output in this file, by the client's socket numbers."""
     inner = whole.get("server_output_json")
     if inner is None or inner.get("intervals") is None:
         return {}
@@ -173,7 +172,7 @@ def _transfer(
 
 
 def _never_arrived(whole: Part, written: float) -> float:
-    """Return how many bytes of a stream were still in buffers at the end, or lost, of `written` bytes."""
+    """Return how many of `written` bytes of a stream were lost, or still in buffers at the end."""
     end = whole.get("end")
     sent = end.get("sum_sent") if end else None
     received = end.get("sum_received") if end else None
@@ -186,13 +185,13 @@ def _never_arrived(whole: Part, written: float) -> float:
 def _overhead(start: Part, pmtu: float, mss: float, *, is_udp: bool) -> int:
     if pmtu > mss > 0 and not is_udp:
         return int(pmtu - mss)
-    hosts = [one["remote_host"].word() for one in start["connected"].items()]
+    hosts = [connection["remote_host"].word() for connection in start["connected"].items()]
     network = _IPV6 if hosts and ":" in hosts[0] and not hosts[0].startswith("::ffff:") else _IPV4
     return network + (_UDP if is_udp else _TCP_TIMESTAMPS)
 
 
 def _delays(streams: Iterable[_Stream]) -> Delays | None:
-    pairs = sorted(pair for one in streams for pair in zip(one.rtt_s, one.rtt_ms, strict=True))
+    pairs = sorted(pair for stream in streams for pair in zip(stream.rtt_s, stream.rtt_ms, strict=True))
     if not pairs:
         return None
     time_s, rtt_ms = np.array(pairs).T

@@ -1,4 +1,4 @@
-"""`irtt client -o FILE`: round trips of small datagrams at even times, and one-way delays by both clocks."""
+"""`irtt client -o FILE`: round trips and one-way delays of small datagrams at regular intervals."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from lasthop.fit.measurement import Delays, Measurement
 from lasthop.fit.sources.document import Part, document
 
 _NS_IN_MS = 1e6
-_NO_RATE = "No rate and no buffer: small packets at even times do not fill a line."
-_ONE_WAY = "No check of the clocks: the one-way delays are as good as both hosts' clocks agree."
+_NO_RATE = "No rate and no buffer: small packets at regular intervals do not fill a line."
+_ONE_WAY = "No check of the clocks: the one-way delays are only as accurate as the clocks of both hosts."
 _CLOCKS = "No one-way delays: the clocks of the two hosts differ by more than the delay."
 
 
@@ -23,7 +23,7 @@ def read(path: Path) -> Measurement:
     whole = document(path)
     probes = list(whole["round_trips"].items())
     if not probes:
-        raise InputError(f"{path}: round_trips: none is there; no probe was sent")
+        raise InputError(f"{path}: round_trips is empty; no probe was sent")
     sent_ns = [_sent_ns(probe) for probe in probes]
     ways = np.array([[_delay_ms(probe, way) for way in ("rtt", "receive", "send")] for probe in probes])
     rtt_ms, down_ms, up_ms = ways.T
@@ -31,17 +31,17 @@ def read(path: Path) -> Measurement:
         raise InputError(f"{path}: round_trips: all {len(probes)} probes were lost")
     notes = [_NO_RATE]
     one_way = ~np.isnan(down_ms) & ~np.isnan(up_ms)
-    known = bool(one_way.any())
-    if known and min(down_ms[one_way].min(), up_ms[one_way].min()) <= 0:
-        known = False
+    has_one_way = bool(one_way.any())
+    if has_one_way and min(down_ms[one_way].min(), up_ms[one_way].min()) <= 0:
+        has_one_way = False
         notes.append(_CLOCKS)
-    elif known:
+    elif has_one_way:
         notes.append(_ONE_WAY)
     delays = Delays(
         (np.array(sent_ns) - min(sent_ns)) / 1e9,
         rtt_ms,
-        down_ms if known else None,
-        up_ms if known else None,
+        down_ms if has_one_way else None,
+        up_ms if has_one_way else None,
         lost=int(np.isnan(rtt_ms).sum()),
         sent=len(probes),
     )
@@ -56,10 +56,10 @@ def _sent_ns(probe: Part) -> float:
 
 
 def _delay_ms(probe: Part, way: str) -> float:
-    """Return a delay, or NaN for a lost probe and for what the server was not asked."""
+    """Return a delay, or NaN if the probe was lost or the server does not report this delay."""
     delay = probe.get("delay")
-    found = delay.get(way) if delay else None
+    value = delay.get(way) if delay else None
     lost = probe.get("lost")
-    if found is None or (lost is not None and lost.word() != "false"):
+    if value is None or (lost is not None and lost.word() != "false"):
         return float("nan")
-    return (found.amount() if way == "rtt" else found.number()) / _NS_IN_MS
+    return (value.amount() if way == "rtt" else value.number()) / _NS_IN_MS

@@ -1,4 +1,4 @@
-"""The output of `ping` (iputils; BusyBox and macOS write the same lines), with or without `-D`."""
+"""The output of `ping` (iputils, BusyBox or macOS, which use the same lines), with or without `-D`."""
 
 import re
 from itertools import pairwise
@@ -23,10 +23,10 @@ _SENT = re.compile(r"^(?P<sent>\d{1,9}) packets transmitted", re.MULTILINE)
 _TOOK = re.compile(r"packet loss, time (?P<ms>\d{1,12}) ?ms")
 _NUMBERS = 1 << 16
 """Sequence numbers have 16 bits."""
-_NO_RATE = "No rate and no buffer: small packets at even times do not fill a line."
-_NO_WAYS = "No one-way delays: ping knows round trips."
-_NO_TIMES = "No times: 'ping -D' writes them; the probes are taken as evenly spaced, {:g} s apart."
-_CUT = "No summary at the end: probes that were lost last are unknown."
+_NO_RATE = "No rate and no buffer: small packets at regular intervals do not fill a line."
+_NO_WAYS = "No one-way delays: ping measures only round trips."
+_NO_TIMES = "No times: use 'ping -D' to record them; an interval of {:g} s is assumed between probes."
+_CUT = "No summary at the end: losses of the last probes are unknown."
 
 
 def claims(head: bytes, path: Path) -> bool:
@@ -39,20 +39,20 @@ def read(path: Path) -> Measurement:
     replies: dict[int, tuple[float | None, float]] = {}
     highest, turns = 0, 0
     for line in content.splitlines():
-        if (found := _REPLY.match(line)) and not found["copy"]:
-            seq = int(found["seq"]) + turns * _NUMBERS
+        if (match := _REPLY.match(line)) and not match["copy"]:
+            seq = int(match["seq"]) + turns * _NUMBERS
             if seq < highest - _NUMBERS // 2:
                 turns, seq = turns + 1, seq + _NUMBERS
             highest = max(highest, seq)
-            at = None if found["at"] is None else float(found["at"])
-            replies.setdefault(seq, (at, float(found["ms"])))
-        elif found := _SILENCE.match(line):
-            highest = max(highest, int(found["seq"]) + turns * _NUMBERS)
+            at = None if match["at"] is None else float(match["at"])
+            replies.setdefault(seq, (at, float(match["ms"])))
+        elif match := _SILENCE.match(line):
+            highest = max(highest, int(match["seq"]) + turns * _NUMBERS)
     if not replies:
         raise InputError(f"{path}: {_nothing(content)}")
     sent = _SENT.search(content)
     first = min(0 if 0 in replies else 1, *replies)
-    # The summary counts probes, so it tells how many were lost after the last reply.
+    # The summary counts probes, including those lost after the last reply.
     last = max(highest, first + int(sent["sent"]) - 1 if sent else 0)
     if last - first > 10 * len(replies) + 100_000:
         raise InputError(f"{path}: {len(replies)} replies of {last - first + 1} probes; the file is damaged")
@@ -66,21 +66,19 @@ def read(path: Path) -> Measurement:
 
 def _nothing(content: str) -> str:
     if _SENT.search(content):
-        return "no line per probe: either all were lost, or 'ping -q' left the lines out; run it without -q"
-    return (
-        "no reply is there (expected lines such as '64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=40.6 ms')"
-    )
+        return "no replies: either all probes were lost, or ping ran with -q; run it without -q"
+    return "no replies (expected lines such as '64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=40.6 ms')"
 
 
 def _times(
     replies: dict[int, tuple[float | None, float]], numbers: Ints, content: str
 ) -> tuple[Floats, float | None, list[str]]:
-    """Return when each probe was sent, in seconds since the first, when that was, and what is missing."""
-    known = sorted((seq, at - ms / 1000) for seq, (at, ms) in replies.items() if at is not None)
-    if len(known) == len(replies) and all(a[1] < b[1] for a, b in pairwise(known)):
-        seq, sent_s = np.array(known).T
+    """Return the times of probes in seconds since the first, the time of the first, and notes."""
+    sent_at = sorted((seq, at - ms / 1000) for seq, (at, ms) in replies.items() if at is not None)
+    if len(sent_at) == len(replies) and all(a[1] < b[1] for a, b in pairwise(sent_at)):
+        seq, sent_s = np.array(sent_at).T
         at_s = np.interp(numbers, seq, sent_s)
         return at_s - at_s[0], float(at_s[0]), []
-    took = _TOOK.search(content)
-    interval_s = int(took["ms"]) / 1000 / (len(numbers) - 1) if took and len(numbers) > 1 else 1.0
+    duration = _TOOK.search(content)
+    interval_s = int(duration["ms"]) / 1000 / (len(numbers) - 1) if duration and len(numbers) > 1 else 1.0
     return (numbers - numbers[0]) * interval_s, None, [_NO_TIMES.format(round(interval_s, 4))]

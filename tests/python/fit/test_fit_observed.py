@@ -10,7 +10,7 @@ import pytest
 from made import CUBIC_LINE, captured
 
 from lasthop.fit.fit import fit, ways_of
-from lasthop.fit.known import Known, beside
+from lasthop.fit.observed import Observed, parameters_of
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, End, Measurement, Transfer
 from lasthop.fit.oneway import waits
@@ -38,11 +38,11 @@ duration = "3 s"
 """
 
 
-def seen(folder: Path, end: str, link: str = "", more: str = "") -> tuple[Measurement, Known]:
+def seen(folder: Path, end: str, link: str = "", more: str = "") -> tuple[Measurement, Observed]:
     """Ten seconds of a download over 8 Mbit/s, unless the link says otherwise."""
     folder.mkdir(exist_ok=True)
     measurement = read(captured(folder / "made", CUBIC_LINE.format(link=link) + more, end), HOST)
-    return measurement, ways_of([measurement])[0].known
+    return measurement, ways_of([measurement])[0].observed
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -112,10 +112,10 @@ def test_what_nothing_tells_apart_is_called_what_was_left(tmp_path: Path, end: s
     # Jitter of several packets hides neighbours; without losses in the slow part, the waits say nothing.
     slow = f'{JITTER}\nchange = [{{ at = "4 s", rate = "5 Mbit/s" }}]'
     text = CUBIC_LINE.format(link=slow).replace("60 packets", "1000 packets")
-    found = ways_of([read(captured(tmp_path / "made", text, end), HOST)])[0].known
-    assert found.verdict == "untold"
+    found = ways_of([read(captured(tmp_path / "made", text, end), HOST)])[0].observed
+    assert found.verdict == "unknown"
     assert found.course is not None
-    (course, cross, *_) = beside(found, "down", Source(Path("a"), "capture"), {})
+    (course, cross, *_) = parameters_of(found, "down", Source(Path("a"), "capture"), {})
     assert str(course.value).startswith("2 steps from 5 to ")
     assert "what was left" in str(cross.reason)
 
@@ -133,7 +133,7 @@ def test_stalls_of_a_link_that_repeats_are_counted_and_measured(tmp_path: Path, 
 
 def test_without_a_queue_the_course_is_refused(tmp_path: Path) -> None:
     text = CUBIC_LINE.format(link=STEPS).replace('limit = "60 packets"', 'limit = "6 packets"')
-    found = ways_of([read(captured(tmp_path / "made", text), HOST)])[0].known
+    found = ways_of([read(captured(tmp_path / "made", text), HOST)])[0].observed
     assert found.course is None
     assert "a queue stood in" in found.refused["course"]
 
@@ -147,7 +147,7 @@ def test_a_run_of_the_course_shows_the_same_course(tmp_path: Path, at: End, end:
     setting = Setting((whole,), "down", at, 10.0, found)
     values = found.values() | {"rtt": 40.0, "buffer": 60.0}
     made = simulate(setting, values, Model("cubic", "drop-tail"), 5)
-    again = ways_of([replace(made, seen_at=at)])[0].known
+    again = ways_of([replace(made, seen_at=at)])[0].observed
     assert found.course is not None
     assert again.course is not None
     assert again.course.rate == pytest.approx(found.course.rate, rel=0.01)
@@ -197,7 +197,7 @@ def test_flows_show_whether_each_has_a_queue_of_its_own(
     text = (CUBIC_LINE.format(link="") + TWO.format(control=control)).replace(
         'limit = "60 packets"', f'limit = "200 packets"\n{queue}'
     )
-    found = ways_of([read(captured(tmp_path / "made", text, end), HOST)])[0].known
+    found = ways_of([read(captured(tmp_path / "made", text, end), HOST)])[0].observed
     assert found.queues in expected
 
 
@@ -212,10 +212,10 @@ def test_probes_beside_a_transfer_show_it_too(tmp_path: Path, waits: bool, expec
     rtt = np.interp(at, delays.time_s, delays.rtt_ms) if waits else np.full(len(at), 41.0)
     probes = Delays(at - rtt / 1e3 + 3, rtt)
     ping = Measurement(Path("ping.txt"), "ping", delays=probes, start_s=measurement.start_s - 3)
-    found = ways_of([measurement, ping])[0].known
+    found = ways_of([measurement, ping])[0].observed
     assert found.queues == expected
     # Without its time of day nothing says that it ran beside the transfer.
-    assert ways_of([measurement, replace(ping, start_s=None)])[0].known.queues is None
+    assert ways_of([measurement, replace(ping, start_s=None)])[0].observed.queues is None
     keys = line_keys({"rtt": 40.0, "buffer": 60.0, "rate": 8.0}, Model("cubic", "drop-tail"), "down", found)
     assert keys["down"]["queue"].get("discipline") == (None if waits else "sfq")
 
