@@ -7,10 +7,7 @@ from lasthop.engines.engine import Trace
 from lasthop.engines.rows import PacketRow, TransportRow, merged, packet_rows, transport_rows
 
 AT_ONCE_NS = 20_000
-"""Packets closer than this arrive at once.
-
-Records of engines differ on which of them a host's answer belongs to.
-"""
+"""Packets closer than this count as simultaneous: engines differ on which of them a host responds to."""
 
 SENDERS = {"down": "server", "up": "client"}
 """The host that sends a flow's data, by the direction of the data."""
@@ -18,7 +15,7 @@ SENDERS = {"down": "server", "up": "client"}
 
 @dataclass(slots=True)
 class State:
-    """What a sender has seen, decided and done between one ACK and the next."""
+    """A sender's state from one ACK to the next."""
 
     time_ns: int
     ack: int | None
@@ -30,65 +27,64 @@ class State:
     """Slow-start threshold in segments; `None` while infinite."""
     in_flight: int | None = None
     sent: list[tuple[int, int]] = field(default_factory=list)
-    """First byte, and first byte after the end, of each segment that left before the next ACK."""
+    """First byte and end (exclusive) of each segment sent before the next ACK."""
     happened: list[str] = field(default_factory=list)
-    """Timeouts, recoveries and undos, before the next ACK."""
+    """Timeouts, recoveries and undos before the next ACK."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The first difference of two histories of one flow: the ACK, counted from 1, and what differs there."""
+    """The first difference between two histories: the number of the ACK, and the fields that differ."""
 
     ack_number: int
     what: Sequence[str]
     states: tuple[State | None, State | None]
-    """The states on both engines; `None` where a history has ended before."""
+    """The states on both engines; `None` for a history that has already ended."""
 
 
 def history(trace: Trace, flow: int) -> list[State]:
-    """Return the states of the sender's end of a flow; the first is the state before any ACK.
+    """Return the states of a flow's sender; the first is the state before any ACK.
 
-    ACKs that arrive at once, as behind ARQ, make one state.
+    Simultaneous ACKs, such as those that ARQ releases together, count as one.
     """
     states = [State(0, None, "")]
     data = trace.flows["direction"][flow]
     packets = (row for row in packet_rows(trace) if row["flow"] == flow)
-    told = (
+    transport = (
         row for row in transport_rows(trace.transport) if row["flow"] == flow and row["host"] == SENDERS[data]
     )
-    for row in merged(packets, told):
+    for row in merged(packets, transport):
         if "direction" in row:
             _add_packet(states, row, data)
         else:
-            _add_told(states, row)
+            _add_event(states, row)
     return states
 
 
 def _add_packet(states: list[State], row: PacketRow, data: str) -> None:
-    """Take in an ACK that arrives, or a segment that leaves."""
     state = states[-1]
     match row["event"]:
         case "delivered" | "duplicated" if row["direction"] != data and row["ack"] is not None:
-            told = replace(state, time_ns=row["time_ns"], ack=row["ack"], sack=row["sack"])
+            latest = replace(state, time_ns=row["time_ns"], ack=row["ack"], sack=row["sack"])
             if state.ack is not None and row["time_ns"] - state.time_ns <= AT_ONCE_NS:
-                states[-1] = told
+                states[-1] = latest
             else:
-                states.append(replace(told, sent=[], happened=[]))
+                states.append(replace(latest, sent=[], happened=[]))
         case "sent" if row["direction"] == data and row["end"] > row["seq"]:
             state.sent.append((row["seq"], row["end"]))
 
 
-def _add_told(states: list[State], row: TransportRow) -> None:
+def _add_event(states: list[State], row: TransportRow) -> None:
     state = states[-1]
     match row["event"]:
         case "window":
             state.cwnd, state.ssthresh, state.in_flight = row["cwnd"], row["ssthresh"], row["in_flight"]
         case "established":
-            # A repeated SYN lowers the window of Linux, which then begins anew.
+            # After a repeated SYN, Linux starts again with a smaller window.
             for before in states[:-1]:
                 before.cwnd = before.ssthresh = None
         case "closed":
-            # A closed socket has forgotten its window.
+            # A closed socket no longer has a window.
             state.cwnd = state.ssthresh = None
         case "timeout" | "tail-loss-probe" | "recovery-entered" | "recovery-left" | "ecn-reduction":
             state.happened.append(row["event"])
@@ -110,11 +106,11 @@ def parting(left: Sequence[State], right: Sequence[State]) -> Parting | None:
 def _differences(a: State | None, b: State | None) -> list[str]:
     if a is None or b is None:
         return ["ends"]
-    found = [
+    names = [
         name
         for name in ("ack", "sack", "cwnd", "ssthresh")
         if None not in (getattr(a, name), getattr(b, name)) and getattr(a, name) != getattr(b, name)
     ]
     if a.sent != b.sent:
-        found.append("sent")
-    return found
+        names.append("sent")
+    return names

@@ -1,9 +1,7 @@
-"""The cause of the first difference.
+"""The cause of the first difference: the earliest step of a host, queue or link that differs between engines.
 
-It is the earliest step of any host, queue or link that two engines took differently.
-
-A step is one decision: a host sent a segment, a queue took or dropped a packet, a link delivered or lost it.
-Its effects on other places come later, so the earliest difference is the cause.
+A step is a decision: a host sends a segment, a queue accepts or drops a packet, a link delivers or loses it.
+Effects on other places come later, so the earliest difference is the cause.
 """
 
 from collections import Counter, defaultdict
@@ -18,14 +16,14 @@ from lasthop.crosscheck.align import AT_ONCE_NS, SENDERS
 from lasthop.engines.engine import Trace
 from lasthop.engines.rows import PacketRow, TransportRow, merged, packet_rows, transport_rows
 
-# The kernel engine's packets are at most this much later than the model's: its hosts' system calls take time.
+# The kernel engine's packets lag the model's by at most this much, because system calls take time.
 _LATENESS_NS = 5_000
-# A host answers a packet within this time; what it does later is the work of a timer.
+# A host responds to a packet within this time; anything later is caused by a timer.
 _ANSWER_NS = 100_000
 # All flags but PSH, which has no effect on decisions.
 _FLAGS = 0xF7
-_TAKEN_IN = "taken in"
-_AT_QUEUE = {"enqueued": _TAKEN_IN, "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
+_ENQUEUED = "enqueued"
+_AT_QUEUE = {"enqueued": _ENQUEUED, "dropped-queue": "dropped", "dropped-red": "RED", "marked": "RED"}
 _AQM = "AQM"
 _AQM_EVENTS = {
     event: _AQM
@@ -40,8 +38,7 @@ _AT_QUEUE = (
 _AT_LINK = {"delivered": "delivered", "forwarded": "delivered"} | {
     event: "lost" for event, cause in DROP_EVENTS.items() if cause.on_link
 }
-# Among simultaneous differences the network's come first, and a window comes before the sending that it
-# allows.
+# Order of simultaneous differences: the network's first, and a window before the segments that it allows.
 _RANKS = ("queue", "link", "receiver", "window", "sender")
 
 
@@ -63,34 +60,29 @@ class Kind(StrEnum):
 
 _ONE_HOP = {0: "down", 1: "up"}
 """Names of the places of a single hop, by their numbers."""
-_BESIDE = "LAN"
-"""Name of all places that are no direction of a hop."""
+_ELSEWHERE = "LAN"
+"""Name of all places that are not a direction of a hop."""
 
 
 class Place(NamedTuple):
-    """Where a decision is made.
-
-    `queue` or `link` of a direction of a hop; `sender`, `receiver` or `window` of a flow.
-    """
+    """`queue` or `link` of a direction of a hop; `sender`, `receiver` or `window` of a flow."""
 
     kind: str
     of: str | int
 
 
 class Step(NamedTuple):
-    """What a place did, and when."""
-
     ns: int
     decision: tuple[Any, ...]
-    """The part that must be the same on both engines."""
+    """Must be the same on both engines."""
     waited_ns: int = 0
-    """At a host: time since it got its latest packet of the flow."""
+    """At a host: time since the flow's latest packet arrived."""
     queued: int | None = None
-    """At a queue: number of packets in it, after it took one in."""
+    """At a queue: length in packets, including this one."""
 
     @property
     def by_timer(self) -> bool:
-        """Whether a timer caused it: there was nothing to answer."""
+        """Whether a timer caused it, rather than an arriving packet."""
         return self.waited_ns > _ANSWER_NS
 
 
@@ -99,12 +91,12 @@ _Both = tuple[Step | None, Step | None]
 
 @dataclass(slots=True)
 class Steps:
-    """What every place of a run did, in order."""
+    """The steps of every place in a run, in order."""
 
     data: Sequence[str]
     """Direction of each flow's data."""
     places: Mapping[int, str]
-    """Names of the directions of hops, by the numbers of their places."""
+    """Names of the directions of hops, by their numbers in the trace."""
     of: dict[Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
     departures: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When packets left the queues."""
@@ -112,25 +104,25 @@ class Steps:
     _latest: dict[Place, int] = field(default_factory=dict)
 
     def add_packet(self, row: PacketRow) -> None:
-        now, event, at = row["time_ns"], row["event"], self.places.get(row["place"], _BESIDE)
+        now, event, place_name = row["time_ns"], row["event"], self.places.get(row["place"], _ELSEWHERE)
         is_data = row["direction"] == self.data[row["flow"]]
         host = Place("sender" if is_data == (event == "sent") else "receiver", row["flow"])
-        # These name a packet on either engine.
+        # These identify a packet on either engine.
         packet = (row["flow"], row["seq"], row["end"], row["ack"], row["sack"], row["flags"] & _FLAGS)
         if event == "sent":
             self.of[host].append(Step(now, (*packet, self._arrivals[host]), self._waited(host, now)))
         elif event == "dequeued":
-            self.departures[Place("queue", at)].append(now)
+            self.departures[Place("queue", place_name)].append(now)
         elif event in _AT_QUEUE:
             step = Step(now, (*packet, _AT_QUEUE[event]), queued=row["queue_packets"])
-            self.of[Place("queue", at)].append(step)
+            self.of[Place("queue", place_name)].append(step)
         elif event in _AT_LINK:
-            self.of[Place("link", at)].append(Step(now, (*packet, _AT_LINK[event])))
+            self.of[Place("link", place_name)].append(Step(now, (*packet, _AT_LINK[event])))
         if event == "delivered":
             self._arrivals[host] += host not in self._latest or now - self._latest[host] > AT_ONCE_NS
             self._latest[host] = now
 
-    def add_told(self, row: TransportRow) -> None:
+    def add_transport(self, row: TransportRow) -> None:
         sender, windows = Place("sender", row["flow"]), self.of[Place("window", row["flow"])]
         arrivals = self._arrivals[sender]
         match row["event"]:
@@ -140,10 +132,10 @@ class Steps:
                     waited = self._waited(sender, row["time_ns"])
                     windows.append(Step(row["time_ns"], (arrivals, *window), waited))
             case "established":
-                # A repeated SYN lowers the window of Linux, which then begins anew.
+                # After a repeated SYN, Linux starts again with a smaller window.
                 windows.clear()
             case "closed":
-                # A closed socket has forgotten its window.
+                # A closed socket no longer has a window.
                 windows[:] = takewhile(lambda step: step.decision[0] < arrivals, windows)
 
     def _waited(self, host: Place, now: int) -> int:
@@ -156,39 +148,36 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The earliest difference; a step is `None` if its place did nothing more."""
+    """The earliest difference; a step is `None` if its place has no further steps."""
 
     kind: Kind
     place: Place
     steps: _Both
     after_timer: bool
-    """Whether a timer had fired on different ticks before."""
+    """Whether a timer fired on different ticks before it."""
 
 
 def steps(trace: Trace, places: Mapping[int, str] = _ONE_HOP) -> Steps:
-    """Return what every place of a run did; `places` names the directions of its hops, by their numbers."""
-    found = Steps(trace.flows["direction"], places)
+    """Return the steps of a run; `places` names the directions of its hops, by their numbers."""
+    run = Steps(trace.flows["direction"], places)
     for row in merged(packet_rows(trace), transport_rows(trace.transport)):
         if "direction" in row:
-            found.add_packet(row)
-        elif row["host"] == SENDERS[found.data[row["flow"]]]:
-            found.add_told(row)
-    return found
+            run.add_packet(row)
+        elif row["host"] == SENDERS[run.data[row["flow"]]]:
+            run.add_transport(row)
+    return run
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Where two engines took different steps."""
-
     engines: tuple[Steps, Steps]
     first: Mapping[Place, _Both]
-    """The first difference of each place."""
+    """The first difference at each place."""
     ticks: Sequence[int]
-    """When timers had fired on different ticks before."""
+    """When timers fired on different ticks before that."""
 
 
 def differences(engines: tuple[Steps, Steps]) -> Differences:
-    """Compare what every place of a run did."""
     first: dict[Place, _Both] = {}
     ticks = []
     for place in engines[0].of.keys() | engines[1].of.keys():
@@ -202,22 +191,22 @@ def differences(engines: tuple[Steps, Steps]) -> Differences:
     return Differences(engines, first, ticks)
 
 
-def cause(found: Differences, flow: int) -> Cause | None:
-    """Return the earliest difference that can have reached a flow; `None` if there is none.
+def cause(differing: Differences, flow: int) -> Cause | None:
+    """Return the earliest difference that can affect a flow; `None` if there is none.
 
-    The window of another flow does not reach it, only the packets that this window allows.
+    Another flow's window affects it only through the packets that this window allows.
     """
-    first = found.first
-    felt = [place for place in first if place.kind != "window" or place.of == flow]
-    if not felt:
+    first = differing.first
+    places = [place for place in first if place.kind != "window" or place.of == flow]
+    if not places:
         return None
-    place = min(felt, key=lambda one: (_time(first[one]), _RANKS.index(one.kind), str(one.of)))
+    place = min(places, key=lambda place: (_time(first[place]), _RANKS.index(place.kind), str(place.of)))
     ns = _time(first[place])
     window = Place("window", place.of)
     if place.kind == "sender" and window in first and _time(first[window]) <= ns:
         place = window
-    kind = _kind(found.engines, place, first[place])
-    return Cause(kind, place, first[place], any(tick < ns for tick in found.ticks))
+    kind = _kind(differing.engines, place, first[place])
+    return Cause(kind, place, first[place], any(tick < ns for tick in differing.ticks))
 
 
 def _time(both: _Both) -> int:
@@ -233,7 +222,7 @@ def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
             return Kind.TIMER if _is_timers(both) else Kind.SENT
         case "window":
             return Kind.TIMER if any(step is not None and step.by_timer for step in both) else Kind.WINDOW
-    if place.kind == "queue" and not any(_tells_what_it_takes(engine, place) for engine in engines):
+    if place.kind == "queue" and not any(_reports_enqueued(engine, place) for engine in engines):
         return Kind.SWITCH
     if any(step is not None and step.decision[-1] == _AQM for step in both):
         return Kind.AQM
@@ -252,13 +241,13 @@ def _is_timers(both: _Both) -> bool:
     return min((step for step in both if step is not None), key=lambda step: step.ns).by_timer
 
 
-def _tells_what_it_takes(engine: Steps, place: Place) -> bool:
-    """Whether the place is a router's queue; an ATM switch reports drops only."""
-    return any(step.decision[-1] == _TAKEN_IN for step in engine.of[place])
+def _reports_enqueued(engine: Steps, place: Place) -> bool:
+    """Whether the place is a router's queue; an ATM switch reports only drops."""
+    return any(step.decision[-1] == _ENQUEUED for step in engine.of[place])
 
 
 def _queues_differed(engines: tuple[Steps, Steps], place: Place, until_ns: int) -> bool:
-    """Whether a packet that both queues took in found different numbers of packets there."""
+    """Whether the queue's length differed between the engines at some earlier packet."""
     pairs = zip(engines[0].of[place], engines[1].of[place], strict=False)
     return any(
         left.queued != right.queued for left, right in takewhile(lambda pair: pair[0].ns < until_ns, pairs)

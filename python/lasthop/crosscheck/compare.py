@@ -1,4 +1,4 @@
-"""One run on two engines: how much each flow's metrics differ, and where its histories first differ."""
+"""A run on two engines: by how much each flow's metrics differ, and where its histories first differ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from lasthop.engines.engine import Trace
 from lasthop.engines.rows import Record, rows
 from lasthop.scenario.facts import Facts
 
-# Columns that name a row or are text, and the start time, which is drawn at random and only reported.
+# Columns that identify a row or are text, and the start time, which is an input.
 _NO_METRICS = frozenset(
     {
         "replication",
@@ -28,12 +28,11 @@ _NO_METRICS = frozenset(
         "part_of",
     }
 )
-# The distance of these metrics is a share; counts are subtracted.
+# Metrics whose distance is relative; of counts, it is the difference.
 _MEASURED = ("_s", "_ms", "_Bps")
 COUNTS = (*(f"data_{count}" for count in DROP_COUNTS), "retransmitted_packets")
-"""Counts that must be equal if a flow behaved alike."""
+"""Counts that are equal on both engines if a flow behaves the same."""
 DELAYS = ("queue_delay_median_s", "queue_delay_p95_s")
-"""Quantiles of the time in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,14 @@ class Distance:
 
     @property
     def relative(self) -> float | None:
-        """The other engine's value less the reference's, as a share of the reference's; `None` for counts."""
+        """The difference from the reference engine's value, as a share of it; `None` for counts."""
         reference, other = self.values
         return (other - reference) / reference if self.metric.endswith(_MEASURED) and reference else None
 
 
 @dataclass(frozen=True, slots=True)
 class FlowComparison:
-    """A flow of a run on the reference engine and on another."""
+    """A flow on the reference engine and on another."""
 
     cell: str
     replication: int
@@ -60,10 +59,9 @@ class FlowComparison:
     outcomes: tuple[str, str]
     distances: Sequence[Distance]
     acks: int
-    """Number of ACKs that the sender got on the reference engine."""
+    """Number of ACKs that the sender received on the reference engine."""
     parting: Parting | None
     cause: Cause | None
-    """The cause of the first difference; `None` without a difference."""
 
     @property
     def same_acks(self) -> int:
@@ -71,7 +69,6 @@ class FlowComparison:
         return self.acks if self.parting is None else max(0, min(self.acks, self.parting.ack_number - 1))
 
     def distance(self, metric: str) -> Distance | None:
-        """Return the distance of one metric, if both engines have it."""
         return next((distance for distance in self.distances if distance.metric == metric), None)
 
     def row(self) -> dict[str, object]:
@@ -114,16 +111,16 @@ def compare(
     """Compare every flow that both engines report."""
     facts = Facts.of(cell)
     places = {place: facts.title(place) for place in facts.directions}
-    decided = None
+    run_differences = None
     flows = [{row["flow"]: (index, row) for index, row in enumerate(rows(trace.flows))} for trace in traces]
     for name, (index, reference) in flows[0].items():
         if name not in flows[1]:
             continue
         other_index, other = flows[1][name]
         states = history(traces[0], index), history(traces[1], other_index)
-        found = parting(*states) if reference["protocol"] in TRANSFER_PROTOCOLS else None
-        if found is not None and decided is None:
-            decided = differences((steps(traces[0], places), steps(traces[1], places)))
+        difference = parting(*states) if reference["protocol"] in TRANSFER_PROTOCOLS else None
+        if difference is not None and run_differences is None:
+            run_differences = differences((steps(traces[0], places), steps(traces[1], places)))
         yield FlowComparison(
             cell=cell.key,
             replication=replication,
@@ -133,8 +130,8 @@ def compare(
             outcomes=(reference["outcome"], other["outcome"]),
             distances=list(_distances(reference, other)),
             acks=len(states[0]) - 1,
-            parting=found,
-            cause=cause(decided, index) if found is not None and decided is not None else None,
+            parting=difference,
+            cause=cause(run_differences, index) if difference and run_differences else None,
         )
 
 

@@ -1,4 +1,4 @@
-"""The findings of a cross-check, in words."""
+"""The findings of a cross-check as text."""
 
 import statistics
 from collections import defaultdict
@@ -10,14 +10,14 @@ from lasthop.crosscheck.align import State
 from lasthop.crosscheck.cause import Cause, Kind
 from lasthop.crosscheck.compare import COUNTS, DELAYS, Distance, FlowComparison
 
-_SEGMENTS_SHOWN = 6
+_MAX_SEGMENTS = 6
 
 
 def tell_flow(comparison: FlowComparison) -> Iterator[str]:
     """Describe one flow: every metric that differs, and the first difference of its histories."""
     reference, other = comparison.engines
     place = f"{comparison.cell or 'the scenario'}, replication {comparison.replication}, {comparison.flow}"
-    yield f"{place}: {other} beside {reference}"
+    yield f"{place}: {other} compared with {reference}"
     if comparison.outcomes[0] != comparison.outcomes[1]:
         yield f"  outcome: {comparison.outcomes[1]} instead of {comparison.outcomes[0]}"
     differing = [distance for distance in comparison.distances if distance.values[0] != distance.values[1]]
@@ -29,9 +29,12 @@ def tell_flow(comparison: FlowComparison) -> Iterator[str]:
         return
     parting = comparison.parting
     if parting is None:
-        yield f"  all {comparison.acks} ACKs found the sender in the same state"
+        yield f"  the sender's state is the same at all {comparison.acks} ACKs"
         return
-    yield f"  the same up to ACK {comparison.same_acks} of {comparison.acks}; then {', '.join(parting.what)}:"
+    yield (
+        f"  the same up to ACK {comparison.same_acks} of {comparison.acks}; "
+        f"first difference ({', '.join(parting.what)}):"
+    )
     for engine, state in zip(comparison.engines, parting.states, strict=True):
         yield f"    {engine:<7} {_state(state)}"
     if comparison.cause is not None:
@@ -39,27 +42,25 @@ def tell_flow(comparison: FlowComparison) -> Iterator[str]:
 
 
 def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
-    """Sum up many flows: how much they differ, and the causes of their first differences."""
+    """Summarize many flows: how much they differ, and the causes of their first differences."""
     for engines in sorted({comparison.engines for comparison in comparisons}):
-        chosen = [comparison for comparison in comparisons if comparison.engines == engines]
-        yield f"{engines[1]} beside {engines[0]}: {len(chosen)} flows"
-        if shares := _shares(one.distance("elapsed_s") for one in chosen):
+        flows = [comparison for comparison in comparisons if comparison.engines == engines]
+        yield f"{engines[1]} compared with {engines[0]}: {len(flows)} flows"
+        if shares := _shares(flow.distance("elapsed_s") for flow in flows):
             yield f"  elapsed time: {_spread(shares)}"
-            yield from _medians(chosen)
+            yield from _medians(flows)
         for metric in DELAYS:
-            if shares := _shares(one.distance(metric) for one in chosen):
+            if shares := _shares(flow.distance(metric) for flow in flows):
                 yield f"  {label(metric)}: {_spread(shares)}"
-        transfers = [comparison for comparison in chosen if comparison.protocol in TRANSFER_PROTOCOLS]
+        transfers = [comparison for comparison in flows if comparison.protocol in TRANSFER_PROTOCOLS]
         if not transfers:
             continue
-        equal = sum(all(_equal(one.distance(metric)) for metric in COUNTS) for one in transfers)
-        prefix = statistics.mean(one.same_acks / one.acks if one.acks else 1.0 for one in transfers)
-        whole = sum(one.parting is None for one in transfers)
+        equal = sum(all(_equal(flow.distance(metric)) for metric in COUNTS) for flow in transfers)
+        same_share = statistics.mean(flow.same_acks / flow.acks if flow.acks else 1.0 for flow in transfers)
+        identical = sum(flow.parting is None for flow in transfers)
         yield f"  equal drops and retransmissions: {equal} of {len(transfers)} transfers"
-        yield (
-            f"  the same state at every ACK: {whole} of {len(transfers)}; on average up to {prefix:.0%} of "
-            "the ACKs"
-        )
+        yield f"  the same state at every ACK: {identical} of {len(transfers)}"
+        yield f"  share of ACKs before the first difference: {same_share:.0%} on average"
         yield from _causes(transfers)
 
 
@@ -72,11 +73,11 @@ def _spread(shares: Sequence[float]) -> str:
 
 
 def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:
-    """Compare medians over replications, if there are several, because chance makes single runs differ."""
+    """Compare medians over replications, if there are several, because single runs differ by chance."""
     runs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for one in chosen:
-        if distance := one.distance("elapsed_s"):
-            runs[one.cell, one.flow].append(distance.values)
+    for comparison in chosen:
+        if distance := comparison.distance("elapsed_s"):
+            runs[comparison.cell, comparison.flow].append(distance.values)
     if all(len(values) == 1 for values in runs.values()):
         return
     medians = (tuple(map(statistics.median, zip(*values, strict=True))) for values in runs.values())
@@ -85,16 +86,16 @@ def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:
 
 
 def _causes(transfers: Sequence[FlowComparison]) -> Iterator[str]:
-    """Count the causes of first differences, with the median distance of elapsed times for each."""
-    found: dict[Kind, list[FlowComparison]] = defaultdict(list)
-    for one in transfers:
-        if one.cause is not None:
-            found[one.cause.kind].append(one)
-    if found:
+    """Count the causes of first differences, with the median distance of elapsed times for each cause."""
+    by_kind: dict[Kind, list[FlowComparison]] = defaultdict(list)
+    for flow in transfers:
+        if flow.cause is not None:
+            by_kind[flow.cause.kind].append(flow)
+    if by_kind:
         yield f"    {'first difference':<24}{'flows':>6}{'after a timer':>15}{'median distance':>17}"
-    for kind, flows in sorted(found.items(), key=lambda item: -len(item[1])):
-        ticks = sum(one.cause is not None and one.cause.after_timer for one in flows)
-        shares = _shares(one.distance("elapsed_s") for one in flows)
+    for kind, flows in sorted(by_kind.items(), key=lambda item: -len(item[1])):
+        ticks = sum(flow.cause is not None and flow.cause.after_timer for flow in flows)
+        shares = _shares(flow.distance("elapsed_s") for flow in flows)
         median = f"{statistics.median(shares):.3%}" if shares else "-"
         yield f"    {kind:<24}{len(flows):>6}{ticks:>15}{median:>17}"
 
@@ -104,15 +105,13 @@ def _shares(distances: Iterable[Distance | None]) -> list[float]:
 
 
 def _cause(engines: tuple[str, str], cause: Cause) -> Iterator[str]:
-    ticks = ", after a timer on another tick" if cause.after_timer else ""
-    yield f"  because of: {cause.kind}{ticks} ({cause.place.kind} of {cause.place.of})"
+    ticks = ", after a timer fired on another tick" if cause.after_timer else ""
+    yield f"  cause: {cause.kind}{ticks} ({cause.place.kind} of {cause.place.of})"
     for engine, step in zip(engines, cause.steps, strict=True):
-        did = (
-            "did nothing more"
-            if step is None
-            else f"{step.ns / 1e9:.6f} s; {' '.join(map(str, step.decision))}"
+        text = (
+            f"{step.ns / 1e9:.6f} s; {' '.join(map(str, step.decision))}" if step else "no further step"
         )
-        yield f"    {engine:<7} {did}"
+        yield f"    {engine:<7} {text}"
 
 
 def _equal(distance: Distance | None) -> bool:
@@ -126,7 +125,7 @@ def _apart(distance: Distance) -> str:
 
 def _state(state: State | None) -> str:
     if state is None:
-        return "has no such ACK"
+        return "no such ACK"
     parts = [f"{state.time_ns / 1e9:.6f} s", "before any ACK" if state.ack is None else f"ACK {state.ack}"]
     if state.sack:
         parts.append(f"SACK {state.sack}")
@@ -134,7 +133,7 @@ def _state(state: State | None) -> str:
     parts.append(f"cwnd {state.cwnd}, ssthresh {ssthresh}, in flight {state.in_flight}")
     if state.happened:
         parts.append(", ".join(state.happened))
-    segments = [f"{first}-{end}" for first, end in state.sent[:_SEGMENTS_SHOWN]]
+    segments = [f"{first}-{end}" for first, end in state.sent[:_MAX_SEGMENTS]]
     more = len(state.sent) - len(segments)
     sent = " ".join(segments) + (f" and {more} more" if more else "")
     parts.append(f"sent {sent}" if segments else "sent nothing")

@@ -1,1 +1,1 @@
-"""Scripts of packetdrill, and what hosts make of them."""
+"""Running packetdrill scripts."""

@@ -1,4 +1,4 @@
-"""packetdrill itself: installed, or built from the user's copy of its source."""
+"""The packetdrill program: installed, or built from the user's copy of its source."""
 
 import hashlib
 import os
@@ -13,58 +13,58 @@ from lasthop.common.errors import InputError
 from lasthop.common.extras import tools_missing
 
 VARIABLE = "LASTHOP_PACKETDRILL"
-"""The environment variable that says where packetdrill or its source is."""
-# Below the root of the public repository.
+"""The environment variable with the path of packetdrill or its source."""
+# In the public repository.
 _SOURCE = Path("gtests/net/packetdrill")
 _PROGRAM = "packetdrill"
 _TOOLS = {"make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison"}
-# Lets the thread of blocking system calls run; virtual time goes by only in sleep.
+# Lets the thread of blocking system calls run: virtual time passes only during a sleep.
 _GIVE_WAY = "\\trun_unlock(state);\n\\tusleep(1);\n\\trun_lock(state);\n"
-# What a build of ours changes: the file, the place, the text there.
+# Changes to the source: file, place, new text.
 _CHANGES = (
-    # On real machines it waits for an event in a loop, for the sake of precision; a guest's sleep is exact.
+    # It busy-waits for an event for the sake of precision, but a guest's sleep is exact.
     ("run.c", r"(?<=const int MAX_SPIN_USECS = )\d+", "0"),
-    # It lets ticks go by until a machine has settled; a guest has nothing to settle.
+    # It waits some ticks for the machine to settle, which a guest does not need.
     ("run.c", r"(?<=const int TARGET_JIFFY_TICKS = )\d+", "1"),
-    # A guest has one processor. A system call that the event before let go on must end before a command
-    # begins: the signal of the command's end would interrupt it.
+    # A guest has one processor. A system call that the previous event unblocked must end before a command
+    # starts, or the signal of the command's end interrupts it.
     ("run_command.c", r"(?<=\twait_for_event\(state\);\n)", _GIVE_WAY),
     ("run.c", r"(?=\tif \(run_cleanup_command\(\) == STATUS_ERR\))", _GIVE_WAY),
-    # A kernel older than packetdrill knows fewer fields; the others stay zero.
+    # A kernel older than packetdrill has fewer fields; the others stay zero.
     ("code.c", r"assert\(len >= sizeof\(struct _tcp_info\)\);(?=\n\n\twrite_symbols)", ""),
 )
-_LINES = 10
+_ERROR_LINES = 10
 
 
-def find_program(given: Path | None) -> Path:
-    """Return packetdrill: `given`, else what the environment names, else the one that is installed.
+def find_program(program: Path | None) -> Path:
+    """Return packetdrill: `program`, else the environment variable's, else the installed one.
 
-    A folder is its source, which is built once. Raises `InputError` if there is none.
+    A folder is its source, which is built once. Raises `InputError` if there is no packetdrill.
     """
-    named = given or (Path(value) if (value := os.environ.get(VARIABLE)) else None)
-    if named is None:
+    path = program or (Path(value) if (value := os.environ.get(VARIABLE)) else None)
+    if path is None:
         installed = shutil.which(_PROGRAM)
         if installed is None:
             raise InputError(
                 "packetdrill is not installed. Get its source (git clone "
-                "https://github.com/google/packetdrill) and name the folder with --packetdrill PATH or in "
-                f"{VARIABLE}; lasthop builds it there and then, in its cache."
+                "https://github.com/google/packetdrill) and give the folder with --packetdrill PATH or in "
+                f"{VARIABLE}; lasthop then builds it in its cache."
             )
         return Path(installed)
-    if named.is_dir():
-        source = next((folder for folder in (named, named / _SOURCE) if (folder / "run.c").is_file()), None)
+    if path.is_dir():
+        source = next((folder for folder in (path, path / _SOURCE) if (folder / "run.c").is_file()), None)
         if source is None:
             raise InputError(
-                f"{named} is not packetdrill's source: it has no run.c, nor has {_SOURCE} in it."
+                f"{path} is not packetdrill's source: there is no run.c in it or in {path / _SOURCE}."
             )
-        return _built(source)
-    if not os.access(named, os.X_OK):
-        raise InputError(f"{named} is neither packetdrill, which could be run, nor the folder of its source.")
-    return named.resolve()
+        return _build(source)
+    if not os.access(path, os.X_OK):
+        raise InputError(f"{path} is neither an executable file nor the folder of packetdrill's source.")
+    return path.resolve()
 
 
-def _built(source: Path) -> Path:
-    """Return the program built from a source, now or earlier."""
+def _build(source: Path) -> Path:
+    """Return the program built from a source; it is cached."""
     target = cache_folder(_PROGRAM) / _digest(source)[:16]
     program = target / _PROGRAM
     if not program.is_file():
@@ -82,7 +82,7 @@ def _built(source: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Return the digest of a source and of our changes."""
+    """Return the digest of a source and of the changes to it."""
     digest = hashlib.sha256(repr(_CHANGES).encode())
     for file in sorted(source.iterdir()):
         if file.is_file() and (file.suffix in {".c", ".h", ".l", ".y"} or file.name.startswith("Makefile")):
@@ -93,19 +93,19 @@ def _digest(source: Path) -> str:
 def _change(tree: Path) -> None:
     for name, place, text in _CHANGES:
         file = tree / name
-        after, count = re.subn(place, text, file.read_text(encoding="utf-8"))
+        changed, count = re.subn(place, text, file.read_text(encoding="utf-8"))
         if count == 0:
             raise InputError(
-                f"This packetdrill's {name} differs from those that lasthop builds: it lacks '{place}'. "
-                "Build it yourself, and name the program with --packetdrill PATH."
+                f"lasthop cannot build this version of packetdrill: nothing in {name} matches '{place}'. "
+                "Build it yourself, and give the program with --packetdrill PATH."
             )
-        file.write_text(after, encoding="utf-8")
+        file.write_text(changed, encoding="utf-8")
 
 
 def _make(tree: Path) -> None:
-    # Its own flags make an error of each warning of a compiler newer than the source.
+    # Its own flags turn warnings into errors, and newer compilers have new warnings.
     command = ["make", "-f", "Makefile.Linux", f"-j{os.cpu_count() or 1}", "CFLAGS=-O1", _PROGRAM]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        end = "\n  ".join(done.stderr.strip().splitlines()[-_LINES:])
+    process = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        end = "\n  ".join(process.stderr.strip().splitlines()[-_ERROR_LINES:])
         raise InputError(f"packetdrill cannot be built ({' '.join(command)}):\n  {end}")

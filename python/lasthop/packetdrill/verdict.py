@@ -1,4 +1,4 @@
-"""The verdict on a script, whatever ran it."""
+"""The verdict on a script, on a kernel or on the model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,18 +18,17 @@ class State(Enum):
 class Verdict:
     script: Path
     family: str
-    """How the script's addresses are meant: ipv4, ipv6 or ipv4-mapped-ipv6."""
+    """Address family of the run: ipv4, ipv6 or ipv4-mapped-ipv6."""
     state: State
     line: int | None = None
-    """The line of the script that it failed at, or that asks for what is missing."""
+    """The line of the script that failed or that needs something missing."""
     message: str = ""
-    """What was expected and what came, or what is missing."""
+    """The expected and the actual behaviour, or what is missing."""
     duration_s: float = 0.0
-    """Virtual time that passed."""
+    """Virtual time."""
 
 
 def junit(verdicts: Iterable[Verdict], suite: str) -> bytes:
-    """Return the verdicts as a JUnit file, for services that show tests."""
     return files.junit(map(_case, verdicts), suite)
 
 

@@ -198,7 +198,7 @@ def test_a_window_comes_before_what_it_allows_and_another_flow_feels_only_that()
 
 def test_acks_that_arrive_at_once_are_one_state() -> None:
     acks = [*SENT, (20 * MS, "delivered up", 101), (20 * MS + 3000, "delivered up", 201)]
-    assert [one.ack for one in history(run(acks), 0)] == [None, 201]
+    assert [state.ack for state in history(run(acks), 0)] == [None, 201]
 
 
 def test_each_difference_is_told_with_both_stories(
@@ -213,7 +213,7 @@ def test_each_difference_is_told_with_both_stories(
         == 0
     )
     text = capsys.readouterr().out
-    assert "model beside kernel" in text
+    assert "model compared with kernel" in text
     assert "the same up to ACK" in text
     for engine in ("kernel ", "model  "):
         assert f"    {engine}" in text
@@ -221,7 +221,7 @@ def test_each_difference_is_told_with_both_stories(
     assert rows["flow"].to_list() == ["tcp-1", "tcp-2"]
     assert rows["same_acks"].max() < rows["acks"].min()  # type: ignore[operator]
     assert set(rows["cause"]) <= set(Kind)
-    assert f"  because of: {rows['cause'][0]}" in text
+    assert f"  cause: {rows['cause'][0]}" in text
     assert "after a timer" in text
 
 
@@ -245,8 +245,8 @@ def test_the_model_of_linux_6_follows_the_kernel_on_random_scenarios(
     [
         ("vegas,westwood,dctcp", 9),
         *(
-            pytest.param(one, 100, marks=pytest.mark.long(covers=COVERS, seconds=18))
-            for one in ("vegas", "westwood", "dctcp")
+            pytest.param(algorithm, 100, marks=pytest.mark.long(covers=COVERS, seconds=18))
+            for algorithm in ("vegas", "westwood", "dctcp")
         ),
     ],
 )
@@ -485,8 +485,8 @@ def test_the_example_runs_on_the_model_and_follows_the_kernel(tmp_path: Path, la
     assert statistics.median(rows["elapsed_distance"].abs()) < 0.01
 
 
-def test_medians_over_replications_stand_beside_single_runs() -> None:
-    # One of three runs is far off, because chance is drawn anew; the medians are not.
+def test_medians_over_replications_are_compared_too() -> None:
+    # One of three runs is far off, by chance; the medians are not.
     comparisons = [
         FlowComparison(
             cell="a",
@@ -502,10 +502,10 @@ def test_medians_over_replications_stand_beside_single_runs() -> None:
         )
         for number, values in enumerate([(10.0, 10.0), (10.0, 15.0), (10.02, 10.02)], start=1)
     ]
-    said = list(tell_all(comparisons))
-    assert "within 0.5 % for 2 of 3" in said[1]
+    lines = list(tell_all(comparisons))
+    assert "within 0.5 % for 2 of 3" in lines[1]
     assert (
-        said[2]
+        lines[2]
         == "  medians over replications: median distance 0.200%, greatest 0.200%, within 0.5 % for 1 of 1"
     )
     assert not any("medians" in line for line in tell_all(comparisons[:1]))

@@ -14,7 +14,7 @@ from lasthop.common.errors import InputError
 from lasthop.engines.kernel.guest_programs import Command, start_commands
 from lasthop.engines.kernel.store import Kernel, find_kernel, kernels
 from lasthop.packetdrill import on_kernel
-from lasthop.packetdrill.on_kernel import FAMILIES, Ran, Task, families_of, run_on_kernel
+from lasthop.packetdrill.on_kernel import FAMILIES, Result, Task, families_of, run_on_kernel
 from lasthop.packetdrill.program import VARIABLE, find_program
 from lasthop.packetdrill.verdict import State
 from long_tests import GUEST
@@ -54,7 +54,7 @@ def stand_in(folder: Path) -> Path:
     return program
 
 
-def run(kernel: Kernel, program: Path, *tasks: Task, jobs: int = 1) -> list[Ran]:
+def run(kernel: Kernel, program: Path, *tasks: Task, jobs: int = 1) -> list[Result]:
     return run_on_kernel(kernel, program, tasks, jobs, lambda _: None)
 
 
@@ -95,8 +95,8 @@ def test_a_script_says_its_families_itself_or_by_its_name(tmp_path: Path) -> Non
             9,
             "assert tcpi_snd_cwnd == 11, tcpi_snd_cwnd: AssertionError: 10",
         ),
-        (124, "", State.FAILED, None, "it was not over after 180 s"),
-        (139, "", State.FAILED, None, "exit code 139: it wrote nothing"),
+        (124, "", State.FAILED, None, "it did not finish within 180 s"),
+        (139, "", State.FAILED, None, "exit code 139: no output"),
     ],
 )
 def test_a_verdict_has_packetdrills_own_line_and_message(
@@ -140,7 +140,7 @@ def test_a_script_that_ends_the_guest_leaves_the_others_their_verdicts(
     assert "has made the same few system calls 1000000 times" in spun.message
     assert last.state is State.PASSED
     assert last.duration_s == pytest.approx(1, abs=0.01)
-    assert long.message == "it was not over after 180 s"
+    assert long.message == "it did not finish within 180 s"
 
 
 def test_the_command_shows_verdicts_and_keeps_what_failed(

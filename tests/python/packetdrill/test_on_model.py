@@ -56,7 +56,7 @@ def test_what_fails_is_told_with_its_line(tmp_path: Path) -> None:
     verdict = run(tmp_path, SERVER + "+0 %{\nassert tcpi_snd_cwnd == 10\nassert tcpi_snd_cwnd == 9 }%\n")
     assert (verdict.line, verdict.message) == (
         8,
-        "it does not hold that assert tcpi_snd_cwnd == 9; came: tcpi_snd_cwnd = 10",
+        "failed: assert tcpi_snd_cwnd == 9; actual: tcpi_snd_cwnd = 10",
     )
 
 
