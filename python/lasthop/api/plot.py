@@ -249,5 +249,7 @@ def _over_time(shown: Shown, width: str) -> Drawing:
     whole = shown.of(shown.panels)
     bare = replace(whole, notes=())
     return Drawing(
-        lambda noted: run_figure(whole if noted else bare, width), shown.remarks(), shown.caption(shown.panels)
+        lambda noted: run_figure(whole if noted else bare, width),
+        shown.remarks(),
+        shown.caption(shown.panels),
     )

@@ -108,9 +108,7 @@ def _cause(engines: tuple[str, str], cause: Cause) -> Iterator[str]:
     ticks = ", after a timer fired on another tick" if cause.after_timer else ""
     yield f"  cause: {cause.kind}{ticks} ({cause.place.kind} of {cause.place.of})"
     for engine, step in zip(engines, cause.steps, strict=True):
-        text = (
-            f"{step.ns / 1e9:.6f} s; {' '.join(map(str, step.decision))}" if step else "no further step"
-        )
+        text = f"{step.ns / 1e9:.6f} s; {' '.join(map(str, step.decision))}" if step else "no further step"
         yield f"    {engine:<7} {text}"
 
 

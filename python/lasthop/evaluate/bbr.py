@@ -102,7 +102,9 @@ def run_cases(cases: Cases, tcp: Mapping[str, object], folder: Path) -> list[Cas
     return [result, *map(run_case, others)]
 
 
-def _run_case(case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, object], file: Path) -> CaseResult:
+def _run_case(
+    case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, object], file: Path
+) -> CaseResult:
     scenario = {**case.scenario, "tcp": tcp}
     run = _run(scenario, file)
     if case.at is not None:

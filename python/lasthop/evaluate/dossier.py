@@ -72,7 +72,9 @@ class Judgement:
     def verdict(self) -> str:
         if self.rows and all(ran.refused for ran in self.rows):
             return NOT_RUN
-        verdicts = [judged.outcome.verdict for ran in self.rows if ran.checked for judged in ran.checked.judged]
+        verdicts = [
+            judged.outcome.verdict for ran in self.rows if ran.checked for judged in ran.checked.judged
+        ]
         verdicts += [NOT_UPHELD if case.faults else UPHELD for case in self.cases]
         return next((verdict for verdict in _WORST_FIRST if verdict in verdicts), NUMBERS_ONLY)
 

@@ -52,7 +52,11 @@ def write_page(dossier: Dossier, file: Path) -> None:
 def _lines(ran: Ran, dossier: Dossier) -> Iterator[_Line]:
     """Yield the lines of a row's table, by cell and control."""
     intervals = [
-        {(cell, value.control): value.interval for cell, values in cells_of(measured).items() for value in values}
+        {
+            (cell, value.control): value.interval
+            for cell, values in cells_of(measured).items()
+            for value in values
+        }
         for measured in ran.measured
     ]
     for cell, values in cells_of(ran.measured[0]).items():

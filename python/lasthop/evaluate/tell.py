@@ -72,7 +72,9 @@ def _rows(dossier: Dossier) -> Iterator[tuple[object, ...]]:
                 for value in measured.values:
                     cell = ",".join(f"{factor}={level}" for factor, level in value.place.items())
                     interval = value.interval
-                    ends = ("", "", "") if interval is None else (interval.estimate, interval.low, interval.high)
+                    ends = (
+                        ("", "", "") if interval is None else (interval.estimate, interval.low, interval.high)
+                    )
                     yield (
                         judgement.section.id,
                         ran.row.name,

@@ -76,7 +76,10 @@ def posterior(parameters: Floats, summaries: Floats, observed: Floats) -> Poster
     count, size = len(parameters), parameters.shape[1]
     spread = np.std(parameters, axis=0) + 1e-12
     tries = [_left_out(scaled, parameters, penalty) for penalty in RIDGES]
-    errors = [float(np.log(np.std((parameters - predictions) / spread, axis=0) + 1e-6).sum()) for predictions in tries]
+    errors = [
+        float(np.log(np.std((parameters - predictions) / spread, axis=0) + 1e-6).sum())
+        for predictions in tries
+    ]
     best = int(np.argmin(errors))
     predicted = tries[best]
     slope, level = _ridge(scaled, parameters, np.ones(count), RIDGES[best])

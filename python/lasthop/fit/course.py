@@ -185,7 +185,8 @@ def _steps(length: Floats, volume: Floats, doubt: Floats) -> Ints:
     weight = 1 / doubt**2
     # Cumulative sums, so that the squares of each part are three differences.
     a, b, c = (
-        np.concatenate([[0.0], np.cumsum(weight * values)]) for values in (length**2, length * volume, volume**2)
+        np.concatenate([[0.0], np.cumsum(weight * values)])
+        for values in (length**2, length * volume, volume**2)
     )
     count = len(length)
     penalty = PENALTY * np.log(count)

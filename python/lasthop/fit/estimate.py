@@ -143,7 +143,9 @@ def _refused(
     if why is not None:
         refused["rate"] = refused["buffer"] = refused["queue"] = refused["control"] = why
     elif not filled:
-        refused["buffer"] = "no queue grew: round trips stayed near their minimum, so losses have other causes"
+        refused["buffer"] = (
+            "no queue grew: round trips stayed near their minimum, so losses have other causes"
+        )
         refused["queue"] = refused["buffer"]
     elif not losses:
         refused["buffer"] = (

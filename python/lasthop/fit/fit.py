@@ -11,11 +11,11 @@ import numpy as np
 from lasthop.common.errors import InputError
 from lasthop.fit.course import Course
 from lasthop.fit.estimate import Estimate, estimate, transfers_of
-from lasthop.fit.infer import LEAST_LIKENESS, MODELS, Mixture, Inference, most_runs
+from lasthop.fit.infer import LEAST_LIKENESS, MODELS, Inference, Mixture, most_runs
 from lasthop.fit.joined import pairs
-from lasthop.fit.observed import Observed, observe, parameters_of
-from lasthop.fit.line import NOTHING, OTHER, Model, Setting, from_start, cut, line_keys
+from lasthop.fit.line import NOTHING, OTHER, Model, Setting, cut, from_start, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Ints, Measurement, Transfer, packet_ms
+from lasthop.fit.observed import Observed, observe, parameters_of
 from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
@@ -89,7 +89,9 @@ def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
     ways, reasons = [], []
     idle = _idle(measurements)
     for direction in ("down", "up"):
-        candidates = [measurement for measurement in measurements if transfers_of(measurement.transfers, direction)]
+        candidates = [
+            measurement for measurement in measurements if transfers_of(measurement.transfers, direction)
+        ]
         if not candidates:
             continue
         best = max(candidates, key=lambda measurement: _worth(measurement, direction))
@@ -150,9 +152,9 @@ def _way(
     first = estimate(parts, delays, until, idle_ms)
     if measurement.kind != "capture":
         return Way(direction, measurement, transfers, delays, until, first)
-    observed_ = observed(parts, delays, until, measurement.seen_at or "sender")
+    observed = observe(parts, delays, until, measurement.seen_at or "sender")
     shared = queues(measurement, direction, measurements, packet_ms(first.rate))
-    return Way(direction, measurement, transfers, delays, until, first, replace(observed_, queues=shared))
+    return Way(direction, measurement, transfers, delays, until, first, replace(observed, queues=shared))
 
 
 def fit(
@@ -207,9 +209,9 @@ def _delay_note(results: Sequence[_Result]) -> str:
     low, high = ANY[own]
     return (
         f"The direction {other} carried only ACKs, which identify neither its rate nor its queue. Its "
-        f"assumed rate is that of {own}, and in runs and draws {low:.2g} to {high:.2g} times that rate, which "
-        "the intervals include. The round trip is divided evenly between both directions, which one clock "
-        "cannot distinguish."
+        f"assumed rate is that of {own}, and in runs and draws {low:.2g} to {high:.2g} times that rate; the "
+        "intervals include this range. The round trip is divided evenly between both directions, which one "
+        "clock cannot distinguish."
     )
 
 
@@ -232,7 +234,7 @@ class _WayFit:
 
     way: Way
     inference: Inference
-    found: Mixture
+    result: Mixture
     rows: Floats
     """Draws, with a column for each of UNITS."""
     whose: Ints

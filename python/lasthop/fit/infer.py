@@ -334,7 +334,9 @@ class Inference:
         rows: list[Runs] = [[] for _ in rounds]
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
-                for (place, _, _, point, _), summary in zip(tasks, pool.map(self._simulate, tasks), strict=True):
+                for (place, _, _, point, _), summary in zip(
+                    tasks, pool.map(self._simulate, tasks), strict=True
+                ):
                     self.advance(1)
                     if summary is not None:
                         rows[place].append((point, summary))

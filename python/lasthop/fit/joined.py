@@ -113,7 +113,9 @@ def _pair(sender: Measurement, receiver: Measurement) -> Pair | str:
     directions = {measurement.direction for measurement in (*sender.transfers, *receiver.transfers)}
     if len(directions) > 1:
         return "their transfers have different directions"
-    (data_sent, answers_seen), (data_seen, answers_sent) = (_sides(measurement) for measurement in (sender, receiver))
+    (data_sent, answers_seen), (data_seen, answers_sent) = (
+        _sides(measurement) for measurement in (sender, receiver)
+    )
     data, answers = _path(data_sent, data_seen), _path(answers_sent, answers_seen)
     if data is None or answers is None:
         return f"fewer than {LEAST} packets of each direction are in both, so their transfers differ"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from lasthop.engines.engine import CaptureTarget, Observation, Request
-from lasthop.fit.observed import Observed
 from lasthop.fit.measurement import PACKET, Delays, Direction, End, Measurement, Transfer
+from lasthop.fit.observed import Observed
 from lasthop.fit.sources import capture
 from lasthop.fit.way_back import Shares, usual
 from lasthop.scenario.points import parse_study
@@ -83,7 +83,10 @@ class Setting:
         tcp["receive_window_max"] = max(64, min(30_000, -(-window // first.payload))) if window else 30_000
         if first.overhead < 52:
             tcp["timestamps"] = False
-        flows = [self._flow(number, transfer, values["rtt"] / 1e3) for number, transfer in enumerate(self.transfers, 1)]
+        flows = [
+            self._flow(number, transfer, values["rtt"] / 1e3)
+            for number, transfer in enumerate(self.transfers, 1)
+        ]
         flows += self.observed.flows(self.direction, self.shift_s(values["rtt"]))
         return {"mtu": f"{max(first.packet, 296)} B", "tcp": tcp, "flow": flows}
 
@@ -109,7 +112,9 @@ def line_keys(
     """
     delay = f"{values['rtt'] / 2:.4f} ms"
     rate = f"{values['rate'] * 1e3:.3f} kbit/s"
-    link: dict[str, object] = {"delay": delay} if observed.course is not None else {"rate": rate, "delay": delay}
+    link: dict[str, object] = (
+        {"delay": delay} if observed.course is not None else {"rate": rate, "delay": delay}
+    )
     if values.get("loss", 0.0) > 0:
         link["loss"] = f"{100 * min(values['loss'], MOST_LOSS):.5f} %"
     if values.get("jitter", 0.0) > 0:
@@ -167,7 +172,9 @@ def cut(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) 
         chosen = transfer.time_s <= until_s
         if chosen.sum() >= 2:
             lost = transfer.lost_s[transfer.lost_s <= until_s]
-            parts.append(replace(transfer, time_s=transfer.time_s[chosen], bytes=transfer.bytes[chosen], lost_s=lost))
+            parts.append(
+                replace(transfer, time_s=transfer.time_s[chosen], bytes=transfer.bytes[chosen], lost_s=lost)
+            )
     if delays is not None:
         chosen = delays.time_s <= until_s
         delays = Delays(delays.time_s[chosen], delays.rtt_ms[chosen], smoothed=delays.smoothed)
@@ -177,7 +184,10 @@ def cut(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float) 
 def from_start(transfers: tuple[Transfer, ...], delays: Delays | None) -> Seen:
     """Shift times to the start of the first transfer, and omit probes before it."""
     start = min(float(transfer.time_s[0]) for transfer in transfers)
-    later = tuple(replace(transfer, time_s=transfer.time_s - start, lost_s=transfer.lost_s - start) for transfer in transfers)
+    later = tuple(
+        replace(transfer, time_s=transfer.time_s - start, lost_s=transfer.lost_s - start)
+        for transfer in transfers
+    )
     if delays is not None:
         chosen = delays.time_s >= start
         delays = Delays(delays.time_s[chosen] - start, delays.rtt_ms[chosen], smoothed=delays.smoothed)

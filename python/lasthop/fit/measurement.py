@@ -83,7 +83,7 @@ class Delays:
     loaded: Bools | None = None
     """Whether a transfer ran at the same time; `None` if unknown."""
     smoothed: bool = False
-    """Whether these are the kernel's smoothed round trips (RFC 6298), which are never those of an idle line."""
+    """Whether these are the kernel's smoothed round trips (RFC 6298), never those of an idle line."""
     lost: int = 0
     whose: Ints | None = None
     """In a capture, the transfer of each round trip."""

@@ -63,7 +63,9 @@ def observe(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: flo
     course_ = course(windows_)
     if course_ is None or covered_share < LEAST_COVERED:
         share = f"{100 * covered_share:.0f} %"
-        why = f"there was a standing queue in only {share} of the time, and the sender may have been the limit"
+        why = (
+            f"there was a standing queue in only {share} of the time, and the sender may have been the limit"
+        )
         return Observed(stalls=stalls_, covered_share=covered_share, refused={"course": why})
     if not course_.varies:
         return Observed(stalls=stalls_, covered_share=covered_share)
@@ -80,8 +82,8 @@ def parameters_of(
     value = "a constant rate explains the data" if course is None else None
     if observed.verdict == "unknown":
         others = (
-            "packets arrive too unevenly to distinguish cross traffic from a slower link; the course is that of "
-            "the remaining rate"
+            "packets arrive too unevenly to distinguish cross traffic from a slower link; the course is "
+            "that of the remaining rate"
         )
     if observed.course is not None:
         steps = observed.course.rate

@@ -53,7 +53,9 @@ class _Row:
     def of(cls, parameter: Parameter) -> _Row:
         value, interval = parameter.texts() if parameter.reason is None else ("", "")
         name = parameter.name.replace("_", " ")
-        return cls(name, parameter.key, value, interval, parameter.source.short, parameter.reason, parameter.assumed)
+        return cls(
+            name, parameter.key, value, interval, parameter.source.short, parameter.reason, parameter.assumed
+        )
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,8 @@ def lost_times(transfers: tuple[Transfer, ...]) -> Floats:
 def lost_of(transfers: tuple[Transfer, ...], until_s: float) -> int:
     """Return the number of packets lost or retransmitted until a time."""
     return sum(
-        int((transfer.lost_s <= until_s).sum()) if transfer.repeated is None else transfer.repeated for transfer in transfers
+        int((transfer.lost_s <= until_s).sum()) if transfer.repeated is None else transfer.repeated
+        for transfer in transfers
     )
 
 

@@ -78,7 +78,6 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-
     task: Task
     verdict: Verdict
     output: str

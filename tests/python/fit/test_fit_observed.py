@@ -10,9 +10,9 @@ import pytest
 from made import CUBIC_LINE, captured
 
 from lasthop.fit.fit import fit, ways_of
-from lasthop.fit.observed import Observed, parameters_of
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, End, Measurement, Transfer
+from lasthop.fit.observed import Observed, parameters_of
 from lasthop.fit.oneway import waits
 from lasthop.fit.output import courses_of, text_of
 from lasthop.fit.posterior import Fit, Source
@@ -126,7 +126,7 @@ def test_stalls_of_a_link_that_repeats_are_counted_and_measured(tmp_path: Path, 
     assert found.stalls is not None
     assert found.course is None
     assert np.median(found.stalls.length_s) == pytest.approx(0.2015, abs=0.004)
-    drawn = found.stalls.drawn(2000, np.random.default_rng(1))
+    drawn = found.stalls.draw(2000, np.random.default_rng(1))
     low, high = np.percentile(drawn["stall_every"], [5, 95])
     assert low < 1.0 < high
 

@@ -13,7 +13,7 @@ from lasthop.fit.fit import fit
 from lasthop.fit.measurement import Direction, Measurement
 from lasthop.fit.output import text_of
 from lasthop.fit.sources import read
-from lasthop.fit.way_back import ANY, delay_with, drawn, of_run
+from lasthop.fit.way_back import ANY, delay_with, draw, of_run
 from long_tests import ENGINE
 
 UP = """
@@ -40,7 +40,7 @@ def test_an_ack_takes_its_time_on_the_way_back() -> None:
 
 def test_the_way_up_may_be_slow_and_the_way_down_fast() -> None:
     rates = np.full(1000, 10.0)
-    up, down = drawn(rates, ANY["down"], 1), drawn(rates, ANY["up"], 1)
+    up, down = draw(rates, ANY["down"], 1), draw(rates, ANY["up"], 1)
     assert (up.min(), up.max()) == pytest.approx((0.5, 20.0), rel=0.02)
     assert (down.min(), down.max()) == pytest.approx((5.0, 200.0), rel=0.02)
 

@@ -70,8 +70,10 @@ class Probe:
 
 @dataclass(slots=True)
 class Recovery(Episode):
-    """A fast recovery. Before it, `duplicates` ACKs for `head` arrived and `sacked` segments were SACKed, the
-    furthest of them `reach` segments beyond the head."""
+    """A fast recovery, after `duplicates` ACKs for `head`.
+
+    By then, `sacked` segments were SACKed, the furthest of them `reach` segments beyond the head.
+    """
 
     head: int = 0
     point: int = 0

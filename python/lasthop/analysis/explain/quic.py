@@ -256,9 +256,7 @@ class _Teller:
         history = self.history
         first = history.own[0]
         who, other = ("server", "client") if first.direction == "down" else ("client", "server")
-        text = (
-            f"Handshake: the {who} sends the first flight, padded to 1200 bytes (RFC 9000, section 14.1)."
-        )
+        text = f"Handshake: the {who} sends the first flight, padded to 1200 bytes (RFC 9000, section 14.1)."
         until = history.established or self.end
         early = [
             p for p in history.own if p.payload_bytes and p.sent < until and p.direction == first.direction
@@ -388,9 +386,7 @@ class _Teller:
         text += "A probe elicits an acknowledgment; the window is unchanged."
         if probe.copies:
             first, last = probe.copies[0], probe.copies[-1]
-            text += (
-                f"\nThe first unacknowledged byte was sent at {clock(first.sent.ns)}; its packet "
-            )
+            text += f"\nThe first unacknowledged byte was sent at {clock(first.sent.ns)}; its packet "
             text += f"{fate(self.packets, first, at)}."
             if last is not first:
                 text += f" Its last copy, sent at {clock(last.sent.ns)}, {fate(self.packets, last, at)}."

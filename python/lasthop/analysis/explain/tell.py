@@ -252,9 +252,7 @@ class _Teller:
             return f"{head}no copy of the segment had left the host."
         parts = [self._copy(packet, number, timeout.start) for number, packet in enumerate(timeout.copies)]
         text = head + "; ".join(parts) + "."
-        for name, ack in zip(
-            ("Its ACK", "The next ACK that was not lost"), timeout.acks, strict=False
-        ):
+        for name, ack in zip(("Its ACK", "The next ACK that was not lost"), timeout.acks, strict=False):
             text += f" {name}, sent at {clock(ack.sent.ns)}, {fate(self.packets, ack, timeout.start)}."
         return text
 

@@ -148,7 +148,9 @@ def _missing(gaps: Sequence[Gap], heard: Heard | None, packets: Packets, thing: 
     missing = [datagram for gap in gaps for datagram in gap.datagrams]
     first, last = missing[0], missing[-1]
     times = [
-        datagram.packet.dropped.ns for datagram in missing if datagram.packet is not None and datagram.packet.dropped is not None
+        datagram.packet.dropped.ns
+        for datagram in missing
+        if datagram.packet is not None and datagram.packet.dropped is not None
     ]
     held = _held(missing, packets)
     fates = listed(list(_fates(missing, heard, packets)))
@@ -170,7 +172,11 @@ def _fates(missing: Sequence[Datagram], heard: Heard | None, packets: Packets) -
     if causes:
         parts = [cause if len(causes) == 1 else f"{number} {cause}" for cause, number in causes.items()]
         yield f"{causes.total()} lost ({', '.join(parts)})"
-    late = [] if heard is None else [heard.late_ns[datagram.number] for datagram in missing if not datagram.is_lost]
+    late = (
+        []
+        if heard is None
+        else [heard.late_ns[datagram.number] for datagram in missing if not datagram.is_lost]
+    )
     if late:
         yield f"{len(late)} late by {'' if len(late) == 1 else 'up to '}{length(max(late))}"
 
@@ -184,7 +190,11 @@ def _cause(lost: Datagram, packets: Packets) -> str:
 
 
 def _held(missing: Iterable[Datagram], packets: Packets) -> str:
-    lost = [datagram.packet for datagram in missing if datagram.packet is not None and datagram.packet.cause is not None]
+    lost = [
+        datagram.packet
+        for datagram in missing
+        if datagram.packet is not None and datagram.packet.cause is not None
+    ]
     queued = [packets.queue_at_drop[p.serial].packets for p in lost if not DROP_CAUSES[p.cause or ""].on_link]
     return f" The queue held {counted(max(queued), 'packet')}." if queued else ""
 

@@ -178,7 +178,10 @@ def gather_udp(
     first_ns = min(arrived, key=_arrival).delay_ns if arrived else None
     late_ns = {}
     if voice is not None and first_ns is not None:
-        over_ns = {datagram.number: (datagram.delay_ns or 0) - first_ns - voice["jitter_buffer_ns"] for datagram in arrived}
+        over_ns = {
+            datagram.number: (datagram.delay_ns or 0) - first_ns - voice["jitter_buffer_ns"]
+            for datagram in arrived
+        }
         late_ns = {number: over for number, over in over_ns.items() if over > 0}
     gaps = _gaps(settled, {datagram.number for datagram in settled if datagram.is_lost} | late_ns.keys())
     span = own[0].sent.ns, packets.end.ns

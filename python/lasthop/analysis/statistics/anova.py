@@ -402,7 +402,8 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
             combination for combination in itertools.product(*levels.values()) if combination not in present
         )
         named = [
-            _cell(dict(zip(levels, combination, strict=True))) for combination in itertools.islice(absent, _NAMED_AT_MOST)
+            _cell(dict(zip(levels, combination, strict=True)))
+            for combination in itertools.islice(absent, _NAMED_AT_MOST)
         ]
         missing = cells - len(present)
         more = f" and {missing - len(named)} more" if missing > len(named) else ""

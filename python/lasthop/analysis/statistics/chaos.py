@@ -179,7 +179,8 @@ def sobol_indices(
         resampled.append(_shares(Basis(basis.values[drawn], basis.members), response[drawn], terms))
     ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
     firsts, totals = (
-        np.quantile([getattr(shares, name) for shares in resampled], ends, axis=0) for name in ("first", "total")
+        np.quantile([getattr(shares, name) for shares in resampled], ends, axis=0)
+        for name in ("first", "total")
     )
     return Indices(estimate, Shares(firsts[0], totals[0]), Shares(firsts[1], totals[1]), terms, predicted)
 

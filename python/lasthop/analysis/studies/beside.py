@@ -52,7 +52,7 @@ def read_side(folder: Path, plan: Plan) -> Side:
     identity = manifest["identity"]
     if identity["scenario_digest"] != plan.study.digest:
         raise InputError(
-            f"--beside {folder}: these results belong to another scenario, '{identity['scenario']}', or to an "
+            f"--beside {folder}: these results are from another scenario, '{identity['scenario']}', or an "
             f"older version of '{plan.study.name}'. Run the current version into another folder."
         )
     if not {cell.key for cell in plan.cells} & set(identity["cells"]):

@@ -54,7 +54,9 @@ class Sample:
             numbers = quantiles_over_sets(values, self.sets[present], percents, method, self.confidence)
             statistics = dict(zip(wanted, numbers.T, strict=True))
         if "mean" in names:
-            statistics["mean"] = mean_intervals(values, self.confidence) if values.size else np.full(3, np.nan)
+            statistics["mean"] = (
+                mean_intervals(values, self.confidence) if values.size else np.full(3, np.nan)
+            )
         return statistics
 
 

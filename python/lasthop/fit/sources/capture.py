@@ -86,7 +86,7 @@ def packets_of(path: Path) -> tuple[Columns, dict[str, Any]]:
 
 
 def larger_way(size: Ints, reverse: Ints) -> int | None:
-    """Return the direction with more data, 1 if opposite to the first packet; `None` if there is too little."""
+    """Return the direction with more data, 1 if opposite to the first packet; `None` if too little."""
     amounts = [int(size[reverse == way].sum(dtype=np.int64)) for way in (0, 1)]
     way = int(amounts[1] > amounts[0])
     return way if amounts[way] >= LEAST_BYTES else None

@@ -22,13 +22,13 @@ _NO_ROUND_TRIPS = "No round-trip times: the receiver wrote this file, but only t
 _NOT_ANSWERED = "No round-trip times: datagrams are not answered."
 _NO_LOSSES = "No times of losses: the receiver wrote this file, which contains only their number."
 _SMOOTHED = (
-    "No individual round-trip times: the file has the kernel's smoothed round-trip time once per interval, while "
-    "the transfer fills the line; the least is not that of an idle line."
+    "No individual round-trip times: the file has the kernel's smoothed round-trip time once per interval, "
+    "while the transfer fills the line; the least is not that of an idle line."
 )
 _WRITTEN = (
-    "No arrivals: the sender counts the bytes passed to its kernel. Bytes that never arrived were subtracted from "
-    "the first intervals. To record arrivals, use 'iperf3 -s -J' on the server and '--get-server-output' on the "
-    "client."
+    "No arrivals: the sender counts the bytes passed to its kernel. Bytes that never arrived were subtracted "
+    "from the first intervals. To record arrivals, use 'iperf3 -s -J' on the server and "
+    "'--get-server-output' on the client."
 )
 _COARSE = "No packets: bursts and the first round trips are shorter than an interval."
 
@@ -120,7 +120,7 @@ def _streams(intervals: list[Part], *, is_udp: bool) -> dict[int, _Stream]:
 
 
 def _server(whole: Part, ours: dict[int, _Stream], *, is_udp: bool) -> dict[int, _Stream]:
-    """Return the streams' other ends from the server's output in this file, by the client's socket numbers."""
+    """Return the streams' other ends from the server's output, by the client's socket numbers."""
     inner = whole.get("server_output_json")
     if inner is None or inner.get("intervals") is None:
         return {}

@@ -188,7 +188,10 @@ def holm(p_values: ArrayLike, weights: ArrayLike | None = None) -> NDArray[np.fl
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
     """Correct the p values of differences and trends for their number, with weights."""
     trends = {id(diff.trend): (diff.trend, diff.headline) for diff in differences if diff.trend is not None}
-    tests: list[tuple[Difference | Trend, bool]] = [*((diff, diff.headline) for diff in differences), *trends.values()]
+    tests: list[tuple[Difference | Trend, bool]] = [
+        *((diff, diff.headline) for diff in differences),
+        *trends.values(),
+    ]
     weights = [_WEIGHT if headline else 1.0 for _, headline in tests]
     p_values = [float(p) for p in holm([test.p for test, _ in tests], weights)]
     of_trends = {
@@ -197,7 +200,9 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     }
     return [
         replace(diff, p=p, share=weight / sum(weights), trend=of_trends.get(id(diff.trend)))
-        for diff, p, weight in zip(differences, p_values[: len(differences)], weights[: len(differences)], strict=True)
+        for diff, p, weight in zip(
+            differences, p_values[: len(differences)], weights[: len(differences)], strict=True
+        )
     ]
 
 
@@ -210,7 +215,7 @@ def differences(sections: Sequence[Section]) -> list[Difference]:
     diffs = []
     for section in sections:
         for factor in reversed(section.varied):
-            for column in section.column:
+            for column in section.compared:
                 if column.headline or column.rows[column.metric].n_unique() > 1:
                     pairs = pairs_of(section, factor, column, column.rows[factor][0])
                     trends = _trends(section, factor, column)
@@ -377,7 +382,11 @@ def _trends(section: Section, factor: str, compared: Compared) -> dict[tuple[tup
         if score * (last - first) <= 0:
             p = 1.0
         trends[_where(section, others, case)] = Trend(
-            (available[0], first), (available[-1], last), len(available), blocks.height, min(1.0, section.looks * p)
+            (available[0], first),
+            (available[-1], last),
+            len(available),
+            blocks.height,
+            min(1.0, section.looks * p),
         )
     return trends
 

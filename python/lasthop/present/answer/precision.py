@@ -34,8 +34,8 @@ def precision_lines(tables: Tables, manifest: Manifest, *, rows: int | None, res
         if untrusted:
             lines += _wrapped(
                 f"{untrusted} of these rows would be precise, but Student's interval is not reliable yet: it "
-                "requires 28 + 25 g^2 values of skewness g, and values that are not all equal. The median has "
-                "no such limits."
+                "requires 28 + 25 g^2 values of skewness g, and values that are not all equal. The median "
+                "has no such limits."
             )
     return [*lines, "", *(line for sentence in verdict(manifest) for line in _wrapped(sentence))]
 

@@ -138,7 +138,7 @@ def left_out(section: Section) -> list[str]:
 
 
 def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
-    """Return a warning if levels differ by more than their factor, as their means are over different cells."""
+    """Return a warning if the means of the levels are over different cells."""
     others = [column for column in section.factors if by is not None and column not in by]
     if by is None or not others:
         return []
@@ -270,7 +270,7 @@ def table_width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[str]:
-    """Lay out a table whose first `labels` columns are names; `limit` is its width, unless words need more."""
+    """Lay out a table whose first `labels` columns are names; `limit` is its maximum width, if words fit."""
     least, whole = _widths(heads, rows, labels)
     spare = limit - sum(least) - _GAP * len(least)
     widths = []

@@ -381,7 +381,7 @@ def _surely(diff: Difference) -> str:
         "?" if math.isinf(value) else scale.number(value, signed=True, decimals=decimals)
         for value in (diff.low, diff.high)
     )
-    return f"95 % interval {low} to {f'{high} {unit}'.rstrip()}, {diff.pairs} pairs, {_probability(one.p)}"
+    return f"95 % interval {low} to {f'{high} {unit}'.rstrip()}, {diff.pairs} pairs, {_probability(diff.p)}"
 
 
 def _probability(p: float) -> str:
@@ -523,13 +523,17 @@ def _points(metric: str, difference: float) -> str:
 def _by(own: Sequence[Difference]) -> str:
     """Return the range of the differences: scores in points, others as factors or in per cent."""
     if own[0].metric in SCORES:
-        ends = sorted((_points(diff.metric, diff.mean) for diff in own), key=lambda text: float(text.split()[0]))
+        ends = sorted(
+            (_points(diff.metric, diff.mean) for diff in own), key=lambda text: float(text.split()[0])
+        )
         return f" (by {ends[0].split()[0]} to {ends[-1]})"
     multiples = [_multiple(diff.level_mean, diff.reference_mean) for diff in own]
     factors = sorted(filter(None, multiples), key=float)
     if len(factors) == len(own):
         return f" (by a factor of {factors[0]} to {factors[-1]})"
-    finite = sorted((diff for diff in own if math.isfinite(diff.relative)), key=lambda diff: abs(diff.relative))
+    finite = sorted(
+        (diff for diff in own if math.isfinite(diff.relative)), key=lambda diff: abs(diff.relative)
+    )
     if not finite:
         return ""
     low, high = _percent(finite[0].relative), _percent(finite[-1].relative)

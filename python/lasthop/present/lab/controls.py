@@ -103,7 +103,11 @@ def _control(owner: Schema, key: str, path: str, group: str, value: object) -> C
     if choices := _choices(node):
         values_of_choices = [choice["value"] for choice in choices]
         if isinstance(value, str):
-            return {**common, "kind": "choice", "value": value, "choices": choices} if value in values_of_choices else None
+            return (
+                {**common, "kind": "choice", "value": value, "choices": choices}
+                if value in values_of_choices
+                else None
+            )
     return None
 
 
@@ -168,7 +172,9 @@ def controls(scenario: Resolved) -> list[Control]:
     if errors := scenario.get("errors"):
         stated = [key for key in _ERRORS if errors.get(key) is not None]
         all_controls += _of(_definition("ErrorConfig"), stated, "errors", "Errors and ARQ", errors)
-        all_controls += _of(_definition("ArqConfig"), _ARQ, "errors.arq", "Errors and ARQ", errors.get("arq") or {})
+        all_controls += _of(
+            _definition("ArqConfig"), _ARQ, "errors.arq", "Errors and ARQ", errors.get("arq") or {}
+        )
     flows = scenario.get("flow") or []
     for number, flow in enumerate(flows):
         all_controls += _of_flow(number, flow, scenario, several=len(flows) > 1)

@@ -107,7 +107,11 @@ class Desk:
         replication = _whole("Replication", question.get("replication") or 1, MOST_REPLICATION)
         cell = _nearest(study, question.get("levels") or {}, question.get("chosen"))
         _ENGINE.check(study, [cell])
-        seed = study.seed if question.get("seed") is None else _whole("Seed", question["seed"], _MOST_SEED, least=0)
+        seed = (
+            study.seed
+            if question.get("seed") is None
+            else _whole("Seed", question["seed"], _MOST_SEED, least=0)
+        )
         first = (
             _whole("The chain's start", question.get("first") or 1, replication)
             if cell.sequential

@@ -28,8 +28,11 @@ Position = tuple[object, ...]
 
 
 def export(opened: Opened, file: Path) -> int:
-    """Write a new file; return the number of runs in it. The grid consists of the cells or, of a single cell,
-    of two knobs. Raises `InputError` if the file exists or cannot be written, or if the scenario is wrong."""
+    """Write a new file; return the number of runs in it.
+
+    The grid consists of the cells or, of a single cell, of two knobs. Raises `InputError` if the file
+    exists or cannot be written, or if the scenario is wrong.
+    """
     if file.exists():
         raise InputError(f"{file} already exists and is not overwritten; choose another name for --export.")
     desk = Desk(opened, lambda: False)

@@ -64,7 +64,9 @@ def measures(results: Results, replication: int) -> list[dict[str, object]]:
     lost = [sum(flows[column][row] for column in drops) for row in range(len(sent))]
     shares = [dropped / total if total else None for dropped, total in zip(lost, sent, strict=True)]
     table = {**flows, "lost_per_packet": shares}
-    return parts + [_of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])]
+    return parts + [
+        _of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])
+    ]
 
 
 def main_flow(flows: Sequence[FlowOf], facts: Facts) -> str:

@@ -62,8 +62,12 @@ class Shelf:
 
     def figure(self, question: Mapping[str, object]) -> dict[str, object]:
         """Return the points of a metric: levels, median and runs of every cell."""
-        section = next((section for section in self.sections if section.title == question.get("title")), self.sections[0])
-        metric = next((name for name in section.metrics if name == question.get("metric")), section.metrics[0])
+        section = next(
+            (section for section in self.sections if section.title == question.get("title")), self.sections[0]
+        )
+        metric = next(
+            (name for name in section.metrics if name == question.get("metric")), section.metrics[0]
+        )
         rows = section.rows.filter(pl.col(WHO) == question.get("who"), pl.col(metric).is_not_null())
         scale = scale_of(metric, rows[metric])
         chosen = rows.select(*section.factors, *REPLICATION, pl.col(metric).cast(pl.Float64) * scale.factor)

@@ -52,7 +52,10 @@ class Tale:
         ]
         lives += _expired(trace, packets, flows)
         return cls(
-            all_stories, lives, array("q", (packet.sent.ns for packet in packets.by_serial.values())), packets.end.ns
+            all_stories,
+            lives,
+            array("q", (packet.sent.ns for packet in packets.by_serial.values())),
+            packets.end.ns,
         )
 
     def within(self, span_s: Sequence[float] | None) -> dict[str, object]:

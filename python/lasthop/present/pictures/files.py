@@ -191,9 +191,7 @@ def picture_file(path: Path, option: str = "--plot") -> str:
     choose_out(path, None, "", option)
     suffix = file_suffix(path)
     if not suffix:
-        raise InputError(
-            f"{option} {path}: give the name of a file that ends in .{', .'.join(FORMATS)}."
-        )
+        raise InputError(f"{option} {path}: give the name of a file that ends in .{', .'.join(FORMATS)}.")
     return suffix
 
 
@@ -277,7 +275,10 @@ def write_pictures(
     suffix = file_suffix(out)
     if suffix:
         write_picture(out, lambda path: _draw(picture, picture.panels, path, suffix, request))
-        return [out, *write_captions(request.caption, {out: picture.caption(picture.panels)})], picture.remarks()
+        return [
+            out,
+            *write_captions(request.caption, {out: picture.caption(picture.panels)}),
+        ], picture.remarks()
     file_format = request.file_format or FORMATS[0]
     captions = {out / f"{_name(panel)}.{file_format}": picture.caption([panel]) for panel in picture.panels}
     try:

@@ -142,7 +142,11 @@ class _Builder:
 
     def _signature(self, node: Node) -> object:
         hosts = [(len(host.names), self._looks(host)) for host in node.hosts]
-        return list(node.remarks), hosts, [(len(child.names), self._signature(child)) for child in node.children]
+        return (
+            list(node.remarks),
+            hosts,
+            [(len(child.names), self._signature(child)) for child in node.children],
+        )
 
 
 def _joined(things: list[_Thing], looks: Callable[[_Thing], object]) -> list[_Thing]:

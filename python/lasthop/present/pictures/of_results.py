@@ -329,9 +329,7 @@ def _range_axis(space: Space, request: ResultRequest) -> Range | None:
     """Return the range on the horizontal axis, by default the first."""
     ranges = {range_.name: range_ for range_ in space.ranges.values()}
     if request.kind == BAND and not ranges:
-        raise InputError(
-            f"--kind {BAND}: no factor of these results is a range; use {BOX} or {LINE}."
-        )
+        raise InputError(f"--kind {BAND}: no factor of these results is a range; use {BOX} or {LINE}.")
     if request.x in ranges and request.kind not in (None, BAND):
         raise InputError(
             f"--kind {request.kind}: {request.x} is a range, which needs {BAND}; choose a named factor with "
@@ -514,9 +512,7 @@ def _scale(rows: _Rows, metric: str, drawn: Sequence[Group]) -> units.Scale:
 
 def _check_whiskers(request: ResultRequest, kind: str) -> None:
     if request.whiskers is not None and kind != BOX:
-        raise InputError(
-            f"--whiskers {request.whiskers}: the kind {kind} has no whiskers; add --kind {BOX}."
-        )
+        raise InputError(f"--whiskers {request.whiskers}: the kind {kind} has no whiskers; add --kind {BOX}.")
     if request.whiskers not in (None, *WHISKERS):
         raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
 

@@ -332,7 +332,7 @@ def _waterfalls(tables: TraceTables, cast: Cast) -> list[Panel]:
 
 
 def _sequences(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.in_bytes)]
+    return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
 
 
 def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:

@@ -47,4 +47,6 @@ def _panel(page: pl.DataFrame) -> Panel:
 
 def _spans(mark: Mark, rows: pl.DataFrame, start: str, stop: str) -> Layer:
     complete = rows.drop_nulls([start, stop])
-    return Layer(mark, complete[start].to_list(), [float(row) for row in complete["row"]], complete[stop].to_list())
+    return Layer(
+        mark, complete[start].to_list(), [float(row) for row in complete["row"]], complete[stop].to_list()
+    )

@@ -97,11 +97,15 @@ def _published(panel: BoxPanel, axes: BoxAxes) -> list[Part]:
         if level in panel.published
     ]
     parts: list[Part] = []
-    if boxes := [(at, [own[n] for n in FIVE_NUMBERS]) for at, own in published if set(FIVE_NUMBERS) <= set(own)]:
+    if boxes := [
+        (at, [own[n] for n in FIVE_NUMBERS]) for at, own in published if set(FIVE_NUMBERS) <= set(own)
+    ]:
         line = {"color": style.PUBLISHED, "width": 1.5}
         parts.append(_box("published", boxes, axes, width=0.24, line=line, fillcolor=style.PUBLISHED_FILL))
     for middle in ("median", "mean"):
-        lone = [(at, own[middle]) for at, own in published if middle in own and not set(FIVE_NUMBERS) <= set(own)]
+        lone = [
+            (at, own[middle]) for at, own in published if middle in own and not set(FIVE_NUMBERS) <= set(own)
+        ]
         marks: Part = {
             "type": "scatter",
             "mode": "markers",

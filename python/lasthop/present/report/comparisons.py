@@ -199,7 +199,9 @@ def _row(diff: Difference, ranks: PairedDifference, axis: Axis, scale: units.Sca
         pairs=diff.pairs,
         css=("more" if diff.mean > 0 else "less") if diff.significant else "",
         bar=axis.view(
-            Interval(diff.mean, diff.low, diff.high) if has_interval else Interval(diff.mean, diff.mean, diff.mean)
+            Interval(diff.mean, diff.low, diff.high)
+            if has_interval
+            else Interval(diff.mean, diff.mean, diff.mean)
         ),
     )
 

@@ -127,7 +127,9 @@ def _table(title: str, part: pl.DataFrame, beside: Beside, assets: Assets | None
     values = [*(["published"] if assets else []), *names]
     part = part.filter(pl.any_horizontal(pl.col(values).fill_null(0) != 0))
     constant = ("metric", "statistic", "direction")  # omitted if equal in all rows
-    labels = [key for key in beside.keys if key == "table" or (key not in constant and part[key].n_unique() > 1)]
+    labels = [
+        key for key in beside.keys if key == "table" or (key not in constant and part[key].n_unique() > 1)
+    ]
     rows: list[Row] = []
     for record in part.iter_rows(named=True):
         unit, metric = str(record["unit"]), str(record["metric"])

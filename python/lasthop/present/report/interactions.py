@@ -54,7 +54,10 @@ def factorial_figures(summary: pl.DataFrame, assets: Assets) -> Iterator[tuple[s
     published_cells = dict(_split(_of_kind(assets.published, assets, "run-metrics"), groups))
     across = list(spec.factors.values())[1].name
     for metric in spec.metrics.values():
-        rows = [(name, part, published_cells.get(name)) for name, part in _split(cells.filter(metric=metric), groups)]
+        rows = [
+            (name, part, published_cells.get(name))
+            for name, part in _split(cells.filter(metric=metric), groups)
+        ]
         yield f"{metric.capitalize()} over {across}", _interaction(rows, spec, metric)
     if not shares.is_empty():
         published = dict(_split(_of_kind(assets.published, assets, "variation"), groups))

@@ -188,7 +188,8 @@ def _entry(key: str, value: object, distinguishing: frozenset[str]) -> str:
     if not isinstance(value, dict):
         return f"{key} = {_plain(value)}"
     stated = sorted(
-        (name for name in value if _stated(value[name])), key=lambda name: f"{key}.{name}" not in distinguishing
+        (name for name in value if _stated(value[name])),
+        key=lambda name: f"{key}.{name}" not in distinguishing,
     )
     parts = [f"{name} = {_plain(value[name])}" for name in stated[:_MOST_PARTS]]
     return f"{key} with {', '.join(parts)}{', …' if len(stated) > len(parts) else ''}" if parts else key

@@ -24,7 +24,7 @@ from lasthop.present.pictures.network_layout import network_svg
 from lasthop.present.report.distributions import box_sections
 from lasthop.present.report.illustrations import illustrated
 from lasthop.present.report.levels import Flat, level_views, short
-from lasthop.present.report.overview import question, badges, exceptions, first_curve, nothing_sent, spread
+from lasthop.present.report.overview import badges, exceptions, first_curve, nothing_sent, question, spread
 from lasthop.present.report.table_views import TableGroup, generic_table, unfinished_table
 from lasthop.present.report.trace import trace_figure
 from lasthop.scenario.facts import Facts

@@ -30,7 +30,10 @@ def precision_view(findings: Findings, precision: pl.DataFrame) -> PrecisionView
     return PrecisionView(
         " ".join(verdict(findings.campaign.manifest)),
         f"{', '.join(first)} and {last}" if first else last,
-        [_table(condition, precision.filter(pl.col("condition") == condition.text)) for condition in findings.conditions],
+        [
+            _table(condition, precision.filter(pl.col("condition") == condition.text))
+            for condition in findings.conditions
+        ],
     )
 
 

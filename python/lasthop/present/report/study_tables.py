@@ -199,7 +199,9 @@ def _without_published(findings: Findings, assets: Assets) -> list[TableGroup]:
         if row["table"] in kinds
     ]
     cells = findings.campaign.plan.cells
-    other = [cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tables_levels)]
+    other = [
+        cell.levels for cell in cells if not any(levels <= cell.levels.items() for levels in tables_levels)
+    ]
     if not other:
         return []
     own = pl.LazyFrame({factor_column(factor): [levels[factor] for levels in other] for factor in factors})
