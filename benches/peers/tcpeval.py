@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import lasthop
-from lasthop.evaluate.rows import Row, laid_over, read_set
+from lasthop.evaluate.rows import Row, merged, read_set
 
 PROGRAM = Path(__file__).resolve().parent / "ns2" / "tcpeval.tcl"
 CONTROLS = ("reno", "cubic")
@@ -142,7 +142,7 @@ def cells(scenario: Mapping[str, Any]) -> Iterator[tuple[dict[str, str], dict[st
     for levels in itertools.product(*(table.items() for table in factors.values())):
         cell = base
         for _, more in levels:
-            cell = laid_over(cell, more)
+            cell = merged(cell, more)
         yield dict(zip(factors, (name for name, _ in levels), strict=True)), cell
 
 
