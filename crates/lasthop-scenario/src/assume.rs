@@ -1,4 +1,4 @@
-//! Defaults for keys that a scenario leaves out. Stated values are never changed.
+//! Defaults for keys that a scenario omits. Values in the file are never changed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Display;
@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 
 use crate::flow::{self, Flow};
 use crate::hops::{self, Behind, HostConfig};
-use crate::topology::{Tree, beside_links};
+use crate::topology::{Tree, delay_outside_hops};
 use crate::tree::{Entry, NAME, Node, Table, Value};
 use crate::types;
 use crate::when;
 
-/// A key that a scenario leaves out.
+/// A default for a key that a scenario omits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Assumption {
     pub key: String,
@@ -31,25 +31,25 @@ impl Assumption {
     }
 }
 
-/// Minimum limit, in packets, of a queue whose limit is not stated.
+/// Minimum of a default queue limit, in packets.
 const QUEUE_PACKETS_MIN: u64 = 10;
 
-/// Maximum limit of such a queue in bytes, so that 32 bits can count them.
+/// Maximum of a default queue limit in bytes: counters have 32 bits.
 const QUEUE_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// Fixed part of a time limit that is not stated.
+/// Fixed part of the default time limit.
 const TIME_LIMIT_S: f64 = 60.0;
 
-/// Number of round trips that are added to the time limit.
+/// Number of round trips in the default time limit.
 const TIME_LIMIT_ROUND_TRIPS: f64 = 20.0;
 
-/// The time that all bytes take at the rate of the slowest link is added this many times.
+/// The default time limit includes this multiple of the transfer time of all bytes at the slowest rate.
 const TIME_LIMIT_TRANSFERS: f64 = 10.0;
 
-/// Maximum of the assumed time limit, 11 days: timestamps must not wrap.
+/// Maximum of the default time limit, 11 days: timestamps must not wrap.
 const TIME_LIMIT_MAX_S: f64 = 1e6;
 
-/// The keys that a partly stated `[up]` takes from `[down]`; all other keys stay absent.
+/// The keys that an incomplete `[up]` copies from `[down]`; all other keys stay absent.
 const LINK_KEYS: [&str; 4] = ["rate", "delay", "release", "send_buffer"];
 
 /// The flow of a scenario that is read only for its link.
@@ -102,10 +102,10 @@ fn name_flows(part: &mut Node) {
     }
 }
 
-/// Completes the scenario of a cell; returns the assumptions. One read only for its link may lack flows.
+/// Completes the scenario of a cell; returns the assumptions. With `for_link`, adds a flow if there is none.
 pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     let mut assume = Assume { tree, place: "", list: Vec::new() };
-    assume.text("mtu", types::default_mtu(), "the packets of an Ethernet");
+    assume.text("mtu", types::default_mtu(), "the MTU of Ethernet");
     assume.text("tcp.profile", Profile::default(), "today's Linux, with CUBIC");
     if for_link {
         assume.download();
@@ -120,8 +120,8 @@ pub fn complete(tree: &mut Node, for_link: bool) -> Vec<Assumption> {
     assume.list
 }
 
-/// Adapts the TCP switches that only the profile sets to the stated switches: without SACK there are no
-/// D-SACKs. The switches of a flow's own TCP follow the switches that the flow states.
+/// Adapts the TCP switches that only the profile sets to the switches in the file: without SACK there are no
+/// D-SACKs. The same holds within the `tcp` of each flow, host and relay.
 pub fn switches(scenario: &mut Node) -> Vec<Assumption> {
     let mut followed = Vec::new();
     if let Some(tcp) = scenario.child("tcp") {
@@ -155,9 +155,9 @@ fn follow(node: &mut Node, place: &str, followed: &mut Vec<Assumption>) {
             continue;
         };
         let cause = rule.cause();
-        let value = node.get(cause).map(Node::shown).unwrap_or_default();
+        let value = node.get(cause).map(Node::rendered).unwrap_or_default();
         let key = format!("{place}.{}", rule.key);
-        followed.push(Assumption::new(key, off.shown(), format!("follows {cause} = {value}")));
+        followed.push(Assumption::new(key, off.rendered(), format!("follows {cause} = {value}")));
         node.set(&[rule.key], off);
         tcp = read(node).unwrap_or(tcp);
     }
@@ -166,7 +166,7 @@ fn follow(node: &mut Node, place: &str, followed: &mut Vec<Assumption>) {
 /// Completes a scenario, or one of its hops.
 struct Assume<'a> {
     tree: &'a mut Node,
-    /// What comes before a path in `tree`, such as `hop.NAME.`.
+    /// Prefix of paths in `tree`, such as `hop.NAME.`.
     place: &'a str,
     list: Vec<Assumption>,
 }
@@ -180,10 +180,10 @@ impl Assume<'_> {
         self.tree.at(path)?.read().ok()
     }
 
-    /// Sets what is not stated.
+    /// Sets a key that is absent.
     fn node(&mut self, path: &str, node: Node, why: impl Into<String>) {
         if !self.has(path) {
-            self.list.push(Assumption::new(format!("{}{path}", self.place), node.shown(), why));
+            self.list.push(Assumption::new(format!("{}{path}", self.place), node.rendered(), why));
             self.tree.set(&path.split('.').collect::<Vec<_>>(), node);
         }
     }
@@ -192,7 +192,7 @@ impl Assume<'_> {
         self.node(path, Node::from_text(&value.to_string()), why);
     }
 
-    /// Real programs replace it.
+    /// Adds a flow; real programs replace it.
     fn download(&mut self) {
         if !self.has("flow")
             && let Some(mut flows) = Node::literal(DOWNLOAD)
@@ -203,7 +203,7 @@ impl Assume<'_> {
                     flow.set(&["host"], Node::from_text(&host.key));
                 }
             }
-            self.node("flow", flows, "a link alone sends nothing");
+            self.node("flow", flows, "the file has no flows");
         }
     }
 
@@ -214,15 +214,15 @@ impl Assume<'_> {
         };
         let Value::Array(flows) = &mut node.value else { return };
         for (index, flow) in flows.iter_mut().enumerate() {
-            let named = flow.get(NAME).filter(|name| name.span.is_none()).map(Node::shown);
-            if let Some(name) = named {
+            let default_name = flow.get(NAME).filter(|name| name.span.is_none()).map(Node::rendered);
+            if let Some(name) = default_name {
                 self.list.push(Assumption::new(format!("flow[{index}].name"), name, "from its kind"));
             }
             let is_real = flow.get("kind").and_then(Node::text) == Some("program");
             if flow.get("start").is_none() && !is_real {
                 let start = Duration::ZERO;
                 flow.set(&["start"], Node::from_text(&start.to_string()));
-                self.list.push(Assumption::new(format!("flow[{index}].start"), start, "at once"));
+                self.list.push(Assumption::new(format!("flow[{index}].start"), start, "immediately"));
             }
             let access = flow.child("access").filter(|access| access.table().is_some());
             if let Some(access) = access.filter(|access| access.get("rate").is_none()) {
@@ -233,9 +233,9 @@ impl Assume<'_> {
         }
     }
 
-    /// Calls `complete` for each hop: the only one, which is the top of the file, or those by name. A path
-    /// from the top finds a hop only by a search among all, so each is completed from its own table. Hops
-    /// without a direction or with a name that no path can have are left out: they are faults.
+    /// Calls `complete` for each hop: the unnamed one at the top of the file, or those in `[hop]`. Each hop is
+    /// completed from its own table, because finding it from the top means searching all hops. Hops without
+    /// `down` and hops with a name that cannot be part of a path are skipped: later checks report them.
     fn each_hop(&mut self, mut complete: impl FnMut(&mut Assume<'_>)) {
         if self.has("down") {
             complete(self);
@@ -297,7 +297,7 @@ impl Assume<'_> {
         self.read("mtu").unwrap_or_else(types::default_mtu)
     }
 
-    /// Completes the link of a hop. Returns true if it states a way up of its own.
+    /// Completes the links of a hop. Returns true if the file has an `up` for it.
     fn link(&mut self, mtu: Bytes) -> bool {
         self.text("down.link.release", "serialised", "a packet leaves the buffer once it is sent");
         if self.tree.at("down.link.release").and_then(Node::text) == Some("serialised") {
@@ -312,7 +312,7 @@ impl Assume<'_> {
             if let Some(course) = self.read::<CourseConfig>(&format!("{link}.course")) {
                 self.text(&format!("{link}.rate"), course.mean_rate(), "the mean of the course");
                 if let Some(delay) = course.delay() {
-                    self.text(&format!("{link}.delay"), delay, "the first of the course");
+                    self.text(&format!("{link}.delay"), delay, "the first delay of the course");
                 }
             }
         }
@@ -322,7 +322,7 @@ impl Assume<'_> {
         up_is_stated
     }
 
-    /// Completes the queues of a hop. `round_trip` is as [`Self::round_trip`] returns it.
+    /// Completes the queues of a hop. `round_trip` comes from [`Self::round_trip`].
     fn queues(&mut self, up_is_stated: bool, mtu: Bytes, round_trip: &(Duration, String)) {
         let queue_is_stated = self.has("down.queue.limit");
         self.queue_limit("down", mtu, round_trip);
@@ -344,21 +344,22 @@ impl Assume<'_> {
         }
     }
 
-    /// The longest round-trip time of a flow without queueing, and, if flows differ, that flow in words.
+    /// The longest round-trip time of a flow without queueing, and a description of that flow if flows differ.
     fn round_trip(&self) -> (Duration, String) {
         let flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default();
         let access = |flow: &Node| flow.at("access.delay")?.read::<Duration>().ok();
         let lan = self.read("lan.delay").unwrap_or_default();
         let sum = |links: Duration, access| {
-            let beside = [Direction::Down, Direction::Up].map(|way| beside_links(lan, access, way));
-            links + beside[0] + beside[1]
+            let outside = [Direction::Down, Direction::Up].map(|way| delay_outside_hops(lan, access, way));
+            links + outside[0] + outside[1]
         };
-        let ways = FlowRoutes::of(self);
-        let of = |flow: &Node| (sum(ways.links(Some(flow)), access(flow)), flow.get(NAME).map(Node::shown));
+        let routes = FlowRoutes::of(self);
+        let of =
+            |flow: &Node| (sum(routes.links(Some(flow)), access(flow)), flow.get(NAME).map(Node::rendered));
         // If several are equal, the first.
         let longest = flows.iter().map(of).rev().max_by_key(|(round_trip, _)| *round_trip);
-        let (round_trip, name) = longest.unwrap_or((sum(ways.links(None), None), None));
-        let differ = ways.hosts.is_some() || flows.iter().any(|flow| access(flow).is_some());
+        let (round_trip, name) = longest.unwrap_or((sum(routes.links(None), None), None));
+        let differ = routes.hosts.is_some() || flows.iter().any(|flow| access(flow).is_some());
         (
             round_trip,
             name.filter(|_| differ).map_or_else(String::new, |name| format!(" of {name} (the longest)")),
@@ -395,31 +396,31 @@ impl Assume<'_> {
         let slowest = access.fold(slowest, f64::min);
         let bytes = |flow: &Flow| flow.traffic().offered_bytes() as f64 * f64::from(flow.many());
         let bits = 8.0 * flows.iter().map(bytes).sum::<f64>();
-        let begun = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
+        let latest_start = flows.iter().map(|flow| flow.traffic().latest_begin()).max().unwrap_or_default();
         // Each request waits for the response to the previous one.
         let requests = flows.iter().filter_map(|flow| flow.traffic().requests()).max().unwrap_or(1);
         let round_trips = TIME_LIMIT_ROUND_TRIPS * f64::from(requests);
         let (round_trip, whose) = self.round_trip();
-        let seconds = begun.as_secs_f64()
+        let seconds = latest_start.as_secs_f64()
             + courses.max().unwrap_or_default().as_secs_f64()
             + TIME_LIMIT_S
             + round_trips * round_trip.as_secs_f64()
             + TIME_LIMIT_TRANSFERS * bits / slowest;
         let limit = Duration::from_secs(seconds.min(TIME_LIMIT_MAX_S).ceil() as u64);
         let why = format!(
-            "from the last start and every stream: {TIME_LIMIT_S} s, {round_trips} round trips{whose} and \
-             {TIME_LIMIT_TRANSFERS} times the time that all bytes take at the slowest rate"
+            "after the last start and the last stream: {TIME_LIMIT_S} s, {round_trips} round trips{whose} and \
+             {TIME_LIMIT_TRANSFERS} times the transfer time of all bytes at the slowest rate"
         );
         self.text("time_limit", limit, why);
     }
 }
 
-/// The ways of the flows, as far as the file states them.
+/// The paths of the flows, as far as the file states them.
 struct FlowRoutes<'a> {
     tree: Tree,
-    /// The delays of each hop's links together.
+    /// For each hop the sum of the delays of its links.
     delays: Vec<Duration>,
-    /// None without `[host]`.
+    /// `None` without `[hop]`.
     hosts: Option<&'a Table>,
 }
 
@@ -442,7 +443,7 @@ impl<'a> FlowRoutes<'a> {
         Self { tree, delays, hosts: Some(assume.tree.get("host").and_then(Node::table).unwrap_or(&NONE)) }
     }
 
-    /// The delay of the links there and back; over the longest way, if MPTCP takes all.
+    /// The delay of the links there and back; with MPTCP, on the longest path.
     fn links(&self, flow: Option<&Node>) -> Duration {
         let Some(hosts) = self.hosts else { return self.delays[0] };
         let stated = |key: &str| flow.and_then(|flow| flow.get(key)?.text());
@@ -469,7 +470,7 @@ impl<'a> FlowRoutes<'a> {
 
 static NONE: Table = Table::new();
 
-/// Why `up` is a copy of `down`, and what of it a reader may not expect in both directions.
+/// Why `up` is a copy of `down`, with the copied keys that a reader may not expect in both directions.
 fn copied(down: &Node) -> String {
     let entries = |node: Option<&Node>| node.and_then(Node::table).cloned().unwrap_or_default();
     let of_link =
@@ -481,5 +482,5 @@ fn copied(down: &Node) -> String {
     if more.is_empty() {
         return "a copy of [down]".into();
     }
-    format!("a copy of [down], with its {}; state [up.link] for a direction without", more.join(", "))
+    format!("a copy of [down], including {}; add [up.link] for a direction without", more.join(", "))
 }

@@ -1,9 +1,9 @@
 //! Checks a tree of values against the JSON Schema that is derived from the types. An error names the place,
 //! the key, the accepted values and the nearest one.
 //!
-//! The check understands only the part of JSON Schema that the derivation uses. Texts with units are read by
-//! their own types, which are found by the names of their definitions. A fault is repaired once it is found,
-//! so that a single pass finds all faults of a file.
+//! The check implements only the part of JSON Schema that the derivation uses. Strings with units are parsed
+//! by their own types, selected by the names of their definitions. Each fault is repaired at once, so that a
+//! single run reports all faults of a file.
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate, UserName};
 use lasthop_tcp::InitialSsthresh;
@@ -14,7 +14,7 @@ use crate::error::{FAULTS_MAX, Problem, Span, close, suggest};
 use crate::range::End;
 use crate::tree::{Entry, Node, Value, quote};
 
-/// A fault: something that the schema does not accept.
+/// A violation of the schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     pub problem: Problem,
@@ -26,11 +26,11 @@ pub struct Fault {
 /// How to repair a fault, so that the check can continue.
 #[derive(Clone, Debug, PartialEq)]
 enum Repair {
-    /// Replaces the key by the one that was probably meant.
+    /// Renames the key to the one that was probably meant.
     Rename(String),
-    /// Replaces the key by the one that was probably meant, with an accepted value.
+    /// Renames the key to the one that was probably meant, and replaces its value by an accepted one.
     Replace(String, Node),
-    /// Puts an accepted value in place of the rejected or missing one.
+    /// Replaces or adds a value with an accepted one.
     Put(Node),
     Remove,
 }
@@ -47,11 +47,10 @@ impl Fault {
     }
 }
 
-/// Checks `tree`, the top of a file or cell, against the root of `schema`, and repairs the faults. Faults
-/// that a repair brings to light are found, too. Once there are [`FAULTS_MAX`] faults, the tree is left as it
-/// is.
+/// Checks `tree`, the top of a file or cell, against the root of `schema`, and repairs the faults, also those
+/// that appear only after a repair. Stops at [`FAULTS_MAX`] faults.
 pub fn mend(tree: &mut Node, schema: &Schema) -> Vec<Fault> {
-    let mut found: Vec<Fault> = Vec::new();
+    let mut all: Vec<Fault> = Vec::new();
     loop {
         let mut checker = Checker { root: schema, path: Vec::new(), faults: Vec::new() };
         checker.any(tree, schema);
@@ -60,16 +59,16 @@ pub fn mend(tree: &mut Node, schema: &Schema) -> Vec<Fault> {
         for fault in faults.iter().rev() {
             repair(tree, fault);
         }
-        let known = found.len();
+        let earlier_count = all.len();
         for fault in faults {
-            // A table that is missing or empty now had a fault inside.
-            if !found[..known].iter().any(|earlier| earlier.path.starts_with(&fault.path)) {
-                found.push(fault);
+            // The repair of a reported fault may have left a table missing or empty.
+            if !all[..earlier_count].iter().any(|earlier| earlier.path.starts_with(&fault.path)) {
+                all.push(fault);
             }
         }
-        found.truncate(FAULTS_MAX);
-        if found.len() == known || found.len() == FAULTS_MAX {
-            return found;
+        all.truncate(FAULTS_MAX);
+        if all.len() == earlier_count || all.len() == FAULTS_MAX {
+            return all;
         }
     }
 }
@@ -105,14 +104,14 @@ fn repair(tree: &mut Node, Fault { path, repair, .. }: &Fault) {
     }
 }
 
-/// Reads a value as a type, for the error message if that fails.
+/// Tries to read a value as a type; returns the error message if that fails.
 fn read<T: DeserializeOwned>(node: &Node) -> Result<(), String> {
     node.read::<T>().map(drop).map_err(|error| error.inner().message().to_owned())
 }
 
 type Reader = fn(&Node) -> Result<(), String>;
 
-/// Types that read their own text, by the name of their definition.
+/// Types that parse their own strings, by the name of their definition.
 const READERS: [(&str, Reader); 12] = [
     ("End", read::<End>),
     ("Duration", read::<Duration>),
@@ -142,16 +141,16 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns the fault of the value itself, and records every fault inside it.
+    /// Returns a fault of the value itself, and records the faults inside it.
     fn value(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
         if let Some(name) = definition_name(schema) {
             let definition = &self.root["$defs"][name];
             let reader = READERS.iter().find(|(reader, _)| *reader == name);
-            // The structure first: its errors are more exact.
+            // The structure first: its errors are more precise.
             if reader.is_none() || node.table().is_some() && definition.get("oneOf").is_some() {
-                let known = self.faults.len();
+                let before = self.faults.len();
                 self.value(node, definition)?;
-                if self.faults.len() > known {
+                if self.faults.len() > before {
                     return Ok(());
                 }
             }
@@ -186,12 +185,12 @@ impl<'a> Checker<'a> {
             _ if schema.get("const").is_some() => self.keyword(node, &[schema]),
             _ => match node.value {
                 Value::Text(_) => Ok(()),
-                _ => Err(self.unexpected(node, "a text in quotation marks")),
+                _ => Err(self.unexpected(node, "a string in quotation marks")),
             },
         }
     }
 
-    /// One of several schemas: keywords; an optional value; or tables told apart by a tag.
+    /// One of several schemas: keywords, an optional value, or tables that are distinguished by a tag.
     fn choice(&mut self, node: &Node, choices: &'a [Schema]) -> Result<(), Problem> {
         let unset: Schema = false.into();
         if node.value == Value::Boolean(false) && choices.iter().any(|choice| choice["const"] == unset) {
@@ -219,7 +218,7 @@ impl<'a> Checker<'a> {
             };
         }
         if rest.is_empty() || code.is_some() && !keywords.is_empty() {
-            // One of these keywords, or user code, whose names look different from all keywords.
+            // A keyword, or user code, whose names contain a colon.
             return match code.filter(|_| node.text().is_some_and(|text| text.contains(':'))) {
                 Some(code) => self.value(node, code),
                 None => self.keyword(node, &keywords),
@@ -234,7 +233,7 @@ impl<'a> Checker<'a> {
                 None => Err(self.unexpected(node, "a table")),
             };
         }
-        if let Some(table) = known_by_key(node, &tables) {
+        if let Some(table) = table_by_key(node, &tables) {
             return self.value(node, table);
         }
         self.tagged(node, &tables)
@@ -245,11 +244,11 @@ impl<'a> Checker<'a> {
         let tag_of =
             |table| properties(table).find_map(|(key, value)| Some((key, value.get("const")?.as_str()?)));
         let tags: Vec<(&String, &str)> = tables.iter().filter_map(|table| tag_of(table)).collect();
-        let Some((key, _)) = tags.first() else { return Err(self.unexpected(node, "something else")) };
+        let Some((key, _)) = tags.first() else { return Err(self.unexpected(node, "another value")) };
         let accepted: Vec<&str> = tags.iter().map(|(_, value)| *value).collect();
         let Some(tag) = node.get(key) else {
             let reason = format!(
-                "missing key `{key}`; add {key} = {:?}, say (accepted: {})",
+                "missing key `{key}`; add for example {key} = {:?} (accepted: {})",
                 accepted[0],
                 accepted.join(", ")
             );
@@ -276,18 +275,20 @@ impl<'a> Checker<'a> {
         let written = match &node.value {
             Value::Text(text) => text.clone(),
             Value::Integer(number) if accepted.contains(&number.to_string().as_str()) => {
-                return self
-                    .problem(node, &format!("{number} is a keyword here; write it as text, \"{number}\""));
+                return self.problem(
+                    node,
+                    &format!("{number} is a keyword here; write it as a string, \"{number}\""),
+                );
             }
-            _ => return self.unexpected(node, &format!("one of the texts {}", quoted(accepted))),
+            _ => return self.unexpected(node, &format!("one of the strings {}", quoted(accepted))),
         };
         self.problem(node, &format!("unknown value {written:?}{}", suggest(&written, accepted)))
     }
 
     fn object(&mut self, node: &Node, schema: &'a Schema) -> Result<(), Problem> {
         let Some(entries) = node.table() else { return Err(self.unexpected(node, "a table")) };
-        let known = schema["properties"].as_object().into_iter().flatten();
-        let known: Vec<&str> = known.map(|(key, _)| key.as_str()).collect();
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let accepted: Vec<&str> = properties.map(|(key, _)| key.as_str()).collect();
         let mut meant = Vec::new();
         for Entry { key, span, node: value } in entries {
             if self.faults.len() >= FAULTS_MAX {
@@ -299,7 +300,7 @@ impl<'a> Checker<'a> {
             if let Some(property) = property.or(others) {
                 self.any(value, property);
             } else {
-                let near = close(key, &known).filter(|near| node.get(near).is_none());
+                let near = close(key, &accepted).filter(|near| node.get(near).is_none());
                 let stated = self.stated_by(key, schema);
                 meant.extend(near.filter(|_| stated.is_none()));
                 self.unknown_key((key, *span, value), schema, near, stated.as_deref());
@@ -311,11 +312,11 @@ impl<'a> Checker<'a> {
             self.missing_key(key, node, &schema["properties"][key]);
         }
         let empty = entries.is_empty() && schema.get("minProperties").is_some();
-        if empty { Err(self.problem(node, "the table is empty; give it at least one entry")) } else { Ok(()) }
+        if empty { Err(self.problem(node, "the table is empty; add at least one entry")) } else { Ok(()) }
     }
 
-    /// The fault of an unknown key at the end of the path. It suggests the key and the value that the unknown
-    /// one is a value of, or else the nearest known key.
+    /// Records an unknown key at the end of the path. Suggests the key and the value that the unknown
+    /// one is a value of, or else the nearest accepted key.
     fn unknown_key(
         &mut self,
         (key, span, value): (&str, Option<Span>, &Node),
@@ -323,14 +324,14 @@ impl<'a> Checker<'a> {
         near: Option<&str>,
         stated: Option<&str>,
     ) {
-        let known: Vec<&str> =
+        let accepted: Vec<&str> =
             schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
         let suggestion = match stated {
-            Some(stated) => format!("; did you mean `{stated}`? (accepted: {})", known.join(", ")),
-            None => suggest(key, &known),
+            Some(stated) => format!("; did you mean `{stated}`? (accepted: {})", accepted.join(", ")),
+            None => suggest(key, &accepted),
         };
         let message = format!("unknown key `{}`{suggestion}", join(&self.path));
-        // Under another name, a value may be at fault; only the name is reported then.
+        // The value may not fit the other key either; only the key is reported then.
         let repair = match near.filter(|_| stated.is_none()) {
             Some(near) if self.fits(value, &schema["properties"][near]) => Repair::Rename(near.into()),
             Some(near) if schema["required"].as_array().is_some_and(|keys| keys.contains(&near.into())) => {
@@ -393,9 +394,7 @@ impl<'a> Checker<'a> {
         }
         let Some(items) = node.items() else { return Err(self.unexpected(node, "a list")) };
         if items.is_empty() && schema.get("minItems").is_some() {
-            return Err(
-                self.problem(node, "the list is empty; give it at least one entry, or leave the key out")
-            );
+            return Err(self.problem(node, "the list is empty; add at least one entry, or leave the key out"));
         }
         for (index, item) in items.iter().enumerate() {
             if self.faults.len() >= FAULTS_MAX {
@@ -420,28 +419,30 @@ impl<'a> Checker<'a> {
         Err(self.problem(
             node,
             &format!(
-                "{number} is out of range; write a whole number from {min} to {max}, the nearest is {nearest}"
+                "{number} is out of range; write a whole number from {min} to {max} (the nearest is {nearest})"
             ),
         ))
     }
 
-    /// How a quantity is written.
+    /// Describes how a quantity is written.
     fn quantity(&self, definition: &Schema) -> String {
         let example = self.example(definition).unwrap_or_default();
         match definition["type"].as_str() {
-            Some("number") => format!("a number from 0 to 1, {example} say"),
-            Some(_) => format!("a text with a number and a unit, {example} say"),
-            None if definition["type"].is_array() => format!("a name or a number, {example} say"),
+            Some("number") => format!("a number from 0 to 1, such as {example}"),
+            Some(_) => format!("a string with a number and a unit, such as {example}"),
+            None if definition["type"].is_array() => format!("a name or a number, such as {example}"),
             None if definition.get("anyOf").is_some() => {
-                format!("a number, or a text with a unit, {example} say")
+                format!("a number, or a string with a unit, such as {example}")
             }
-            None => format!("a text with a number and a unit, {example} say, or a table with a distribution"),
+            None => format!(
+                "a string with a number and a unit, such as {example}, or a table with a distribution"
+            ),
         }
     }
 
     /// A value that would be accepted, as TOML.
     fn example(&self, schema: &Schema) -> Option<String> {
-        // That of a key before that of its type.
+        // The example of a key wins over that of its type.
         if let Some(example) = schema["examples"].get(0) {
             return Some(example.to_string());
         }
@@ -471,16 +472,16 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Chooses among table types without a tag: the first type that has one of the keys whose value is not a
-/// table, or else the type in which every key is a table.
-fn known_by_key<'a>(node: &Node, tables: &[&'a Schema]) -> Option<&'a Schema> {
+/// Chooses among table types without a tag: the first type with a key whose value in `node` is not a table, or
+/// else the type in which every key is a table.
+fn table_by_key<'a>(node: &Node, tables: &[&'a Schema]) -> Option<&'a Schema> {
     let (open, closed): (Vec<_>, Vec<_>) =
         tables.iter().copied().partition(|table| table["additionalProperties"].is_object());
     let plain = |entry: &&Entry| entry.node.table().is_none();
     let mut keys = node.table()?.iter().filter(plain).map(|entry| entry.key.as_str());
-    let known = |key| closed.iter().find(|table| table["properties"].get(key).is_some()).copied();
+    let table = |key| closed.iter().find(|table| table["properties"].get(key).is_some()).copied();
     let open = open.first().copied()?;
-    Some(keys.find_map(known).unwrap_or(open))
+    Some(keys.find_map(table).unwrap_or(open))
 }
 
 fn definition_name(schema: &Schema) -> Option<&str> {

@@ -1,5 +1,4 @@
-//! The key `command`: the command line of a scenario's only program, which a level of a factor can set without
-//! a list of flows.
+//! The key `command` sets the command line of a scenario's only program, for example in a level of a factor.
 
 use serde_json::{Value as Json, json};
 
@@ -15,8 +14,8 @@ const KIND: &str = "program";
 pub fn schema() -> Json {
     json!({
         "type": "string", "examples": ["./new/client --retries 3"],
-        "description": "Command line of the only flow of kind `program`, run by a shell. It replaces the \
-                        flow's own `command`, so that what is tested can be a factor",
+        "description": "Shell command line of the only flow of kind `program`. It replaces the flow's own \
+                        `command`, so that a factor can set it",
     })
 }
 
@@ -26,7 +25,7 @@ pub fn give_to_program(merged: &mut Node) -> Result<(), Problem> {
     if let Value::Table(entries) = &mut merged.value {
         entries.retain(|entry| entry.key != KEY);
     }
-    // The schema's check tells of anything but a text.
+    // The check against the schema reports anything but a string.
     let Some(line) = stated.text() else { return Ok(()) };
     let flows = match merged.child("flow").map(|flows| &mut flows.value) {
         Some(Value::Array(flows)) => flows.as_mut_slice(),
@@ -35,7 +34,8 @@ pub fn give_to_program(merged: &mut Node) -> Result<(), Problem> {
     let is_program = |flow: &&mut Node| flow.get("kind").and_then(Node::text) == Some(KIND);
     let mut programs = flows.iter_mut().filter(is_program);
     let (Some(program), None) = (programs.next(), programs.next()) else {
-        let message = "it is that of the only [[flow]] of kind \"program\"; add one, or leave it out";
+        let message =
+            "there must be exactly one [[flow]] of kind \"program\" to run it; add one, or leave it out";
         return Err(Problem::new(stated.span, format!("`{KEY}`: {message}")));
     };
     let words = ["/bin/sh", "-c", line].map(|word| Node { span: stated.span, ..Node::from_text(word) });

@@ -20,7 +20,7 @@ use crate::validate::validate;
 pub struct Chosen<'a> {
     pub factor: &'a str,
     pub level: &'a str,
-    /// The values that it sets in this cell.
+    /// The values that the level sets in this cell.
     pub node: Node,
 }
 
@@ -36,7 +36,7 @@ pub struct Composed {
     pub unmodelled: Option<Problem>,
 }
 
-/// Composes a cell. The values at `guessed` are guesses; faults that may be due to a guess only are left out.
+/// Composes a cell. Repairs guessed the values at `guessed`; faults that may be due to a guess are not reported.
 /// `for_link` is [`Loaded::for_link`](crate::extends::Loaded).
 pub fn compose(
     base: &Node,
@@ -52,7 +52,7 @@ pub fn compose(
         merged.merge(node);
     }
     merged.unset(&|key| schema::SWITCHES.contains(key));
-    // A key that neither the file nor a level states is missing in the file, not in the last level.
+    // A key that is missing in both the file and the level is reported at the file, not at the last level.
     merged.span = base.span;
     if let Err(problem) = command::give_to_program(&mut merged)
         && !guessed.iter().any(|faulty| faulty == command::KEY)
@@ -86,7 +86,7 @@ fn resolve(
         composed.problems.push(problem);
         return composed;
     }
-    // A direction that is a copy of the other has the same faults.
+    // A direction that is a copy of the other has the same faults: report them once.
     let copies: Vec<String> =
         composed.assumed.iter().map(|assumption| &assumption.key).filter(|key| is_up(key)).cloned().collect();
     let is_copy = |path: &str| copies.iter().any(|copy| begins_with(path, copy));
@@ -136,18 +136,18 @@ fn resolve(
     composed
 }
 
-/// The problem of an empty table in `over`, which leaves the one below it as it is.
+/// The problem of an empty table in `over`: it does not change the table that it extends.
 pub fn without_effect(under: &Node, over: &Node) -> Option<Problem> {
     let (path, span) = under.without_effect(over)?;
     let path = join(&path);
     let message = format!(
-        "`{path}`: an empty table changes nothing in the one that is there already; write {path} = false to \
-         remove that, or leave it out"
+        "`{path}`: an empty table does not change the inherited one; write {path} = false to remove the \
+         inherited table, or leave it out"
     );
     Some(Problem::new(span, message))
 }
 
-/// How to leave out an inherited key, of an extended file or a level's base, if a fault asks for that.
+/// How to remove a key of an extended file or of a level's base, if a fault's message suggests to leave it out.
 fn how_to_unset(merged: &Node, chosen: &[Chosen<'_>], key: &str, message: &str) -> String {
     let Some(span) = merged.at(key).and_then(|node| node.span) else { return String::new() };
     let is_inherited =
@@ -157,24 +157,24 @@ fn how_to_unset(merged: &Node, chosen: &[Chosen<'_>], key: &str, message: &str) 
     }
     let by_name = key.strip_prefix("flow[").and_then(|rest| {
         let (index, rest) = rest.split_once(']')?;
-        Some(format!("flow.{}{rest}", quote(&merged.at(&format!("flow[{index}].name"))?.shown())))
+        Some(format!("flow.{}{rest}", quote(&merged.at(&format!("flow[{index}].name"))?.rendered())))
     });
-    format!("; {} = false leaves out what is inherited", by_name.as_deref().unwrap_or(key))
+    format!("; {} = false removes the inherited key", by_name.as_deref().unwrap_or(key))
 }
 
-/// True if it is the path of a direction of a hop: `up`, or that of a hop with a name.
+/// True if `path` is the direction up of a hop: `up` or `hop.NAME.up`.
 fn is_up(path: &str) -> bool {
     path == "up"
         || path.strip_prefix("hop.").and_then(|hop| hop.split_once('.')).is_some_and(|(_, side)| side == "up")
 }
 
-/// True if `path` is `beginning` or leads on from there.
+/// True if `path` is `beginning` or lies inside it.
 fn begins_with(path: &str, beginning: &str) -> bool {
     path.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// True if a fault at `path` may be due only to the guess at `faulty`: one of the two paths lies in the table
-/// of the other, or everything depends on the guess.
+/// True if a fault at `path` may be due to the guess at `faulty`: one path lies in the table of the other, or
+/// everything depends on the guess.
 fn may_come_of(path: &str, faulty: &str) -> bool {
     fn table(path: &str) -> &str {
         path.rsplit_once(['.', '[']).map_or(path, |(table, _)| table)
@@ -183,8 +183,8 @@ fn may_come_of(path: &str, faulty: &str) -> bool {
     everywhere || begins_with(path, table(faulty)) || begins_with(faulty, table(path))
 }
 
-/// Levels of different factors must not give one key different values: the result would depend on the order
-/// of the factors. Only a file that extends another may change values that the levels of the other file set.
+/// Levels of different factors must not set a key to different values: the result would depend on the order
+/// of the factors. Only levels of a file that extends another may change values that levels of that file set.
 fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, later) in chosen.iter().enumerate() {
@@ -196,8 +196,8 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
             let elsewhere = first_place.file != second_place.file;
             let of_file = if elsewhere { format!(" of {}", first_place.file) } else { String::new() };
             let message = format!(
-                "`{}` is set here by {}={} and, to another value, on line {}{of_file} by {}={}; leave it to \
-                 one factor",
+                "`{}` is set here by {}={} and, to another value, on line {}{of_file} by {}={}; set it in \
+                 one factor only",
                 join(&conflict.path),
                 later.factor,
                 later.level,
@@ -211,7 +211,7 @@ fn contradictions(chosen: &[Chosen<'_>], sources: &Sources) -> Vec<Problem> {
     problems
 }
 
-/// True if a fault at `path`, in the TCP of a flow or a host, comes from the `[tcp]` below it.
+/// True if a fault at `path`, in the `tcp` of a flow, relay or host, comes from `[tcp]`.
 fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     let of_flow = path.strip_prefix("flow[").and_then(|rest| rest.split_once("].tcp"));
     let of_host = || path.strip_prefix("host.").and_then(|rest| rest.split_once(".tcp"));
@@ -219,8 +219,8 @@ fn is_of_all(path: &str, wrong: &BTreeSet<String>) -> bool {
     of_flow.or_else(of_host).or_else(of_relay).is_some_and(|(_, key)| wrong.contains(&format!("tcp{key}")))
 }
 
-/// Merges the stated TCP switches over the profile's, the switches of a host over both, those of a flow over
-/// those of its host, and those of a relay over those of its flow.
+/// Merges TCP switches: `[tcp]` over the profile, a host's over both, a flow's over its host's, and a relay's
+/// over its flow's.
 fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
     let stated = merged.get("tcp").cloned().unwrap_or_default();
     if let Some(tcp) = merged.child("tcp") {
@@ -253,7 +253,7 @@ fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The switches `own` over those of all.
+/// Merges the switches `own` over `all`.
 fn over(all: &Node, own: &Node) -> Node {
     let mut tcp = all.clone().without_spans();
     tcp.merge(own);

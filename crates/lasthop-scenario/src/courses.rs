@@ -1,4 +1,4 @@
-//! Courses that are drawn for each replication: from a scenario to one whose links follow tables.
+//! Random courses, which are drawn for each replication.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use lasthop_link::{CourseConfig, PathConfig};
 use crate::types::Scenario;
 
 impl Scenario {
-    /// The scenario of one replication, with the courses that `seed` draws in place of their descriptions.
-    /// What engines and analysis are given must be drawn.
+    /// The scenario of one replication, in which tables drawn from `seed` replace random courses. Engines and
+    /// analysis require such a scenario.
     pub fn drawn(&self, seed: Seed) -> Cow<'_, Self> {
         let sides = self.down.iter().chain(&self.up);
         let of_hops = self.hop.values().flat_map(|hop| hop.down.iter().chain(&hop.up));

@@ -1,17 +1,16 @@
-//! Scenarios without `[hop]` that need more than a link between two hosts: they become a tree of one hop before
-//! anything else reads them.
+//! Turns scenarios without `[hop]` that need more than a link between two hosts into a tree of one hop.
 
 use crate::hops::{ONLY_HOP, ONLY_HOST};
 use crate::tree::{Node, Value};
 
-/// The keys of a hop that a file may state at its top.
+/// The keys of a hop that may be at the top of a file.
 const KEYS: [&str; 5] = ["down", "up", "medium", "errors", "router"];
 
-/// The path of the only hop in a tree, which messages leave out.
+/// The path of the only hop in a tree; messages omit it.
 const PLACE: &str = "hop.last-hop.";
 
-/// Moves the only hop below `hop`, puts the hosts behind it and relays at it, if the scenario has a medium, a
-/// host by name or a relay. True if it did.
+/// If the scenario has a medium, a named host or a relay: moves the only hop below `hop`, connects the hosts to
+/// it and places the relays at it. Returns true if it did.
 pub fn desugar(scenario: &mut Node) -> bool {
     let relays = |flow: &Node| flow.get("relay").is_some();
     let needs_tree = scenario.get("medium").is_some()
@@ -42,19 +41,19 @@ pub fn desugar(scenario: &mut Node) -> bool {
     true
 }
 
-/// Sets a key of a table to the only hop, unless it is stated.
+/// Sets a key of a table to the only hop, unless the key exists.
 fn state(table: &mut Node, key: &str) {
     if table.table().is_some() && table.get(key).is_none() {
         table.set(&[key], Node::from_text(ONLY_HOP));
     }
 }
 
-/// A path or a message about a scenario that was desugared, as the file has the keys.
+/// Rewrites a path or a message about a desugared scenario to the keys of the file.
 pub fn as_written(text: &str) -> String {
     text.replace(PLACE, "")
 }
 
-/// A path in the file, as a scenario that was desugared has it.
+/// Rewrites a path in the file to the keys of the desugared scenario.
 pub fn in_tree(path: &str) -> String {
     let key = path.split(['.', '[']).next().unwrap_or_default();
     if KEYS.contains(&key) { format!("{PLACE}{path}") } else { path.to_owned() }

@@ -1,18 +1,18 @@
-//! Errors: each states the place, the fault and a remedy, in one paragraph.
+//! Errors: each gives the place, the fault and a remedy, in one paragraph.
 
 use std::fmt;
 
 use lasthop_core::units::nearest;
 
-/// Maximum number of faults reported for a file or cell: nobody reads more at once.
+/// Maximum number of faults reported for a file or cell.
 pub const FAULTS_MAX: usize = 1000;
 
 /// Why a scenario file cannot be used. Displays as one paragraph: `file:line: reason; suggestion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// The file as it was named.
+    /// The file as the user named it.
     pub file: String,
-    /// Line from 1; `None` if the file as a whole is meant.
+    /// Line from 1; `None` if the error concerns the file as a whole.
     pub line: Option<usize>,
     pub message: String,
 }
@@ -28,18 +28,18 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// All errors of a scenario file, at least one, in the order of its lines. Displays as one line for each.
+/// All errors of a scenario file, at least one, in the order of its lines. Displays one per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioErrors(Vec<ScenarioError>);
 
 impl ScenarioErrors {
-    /// Wraps these errors; there must be at least one.
+    /// There must be at least one error.
     pub(crate) const fn new(errors: Vec<ScenarioError>) -> Self {
         Self(errors)
     }
 
-    /// Errors of cells, each once, if there are any; `total` is the number of cells.
-    pub(crate) fn told_once(
+    /// Collects the errors of cells, each once; `total` is the number of cells.
+    pub(crate) fn of_cells(
         found: impl Iterator<Item = (String, ScenarioError)>,
         total: usize,
     ) -> Result<(), Self> {
@@ -50,11 +50,11 @@ impl ScenarioErrors {
                 None => errors.push((error, Cells { first, count: 1 })),
             }
         }
-        let told = |(mut error, cells): (ScenarioError, Cells)| {
-            error.message += &cells.told(total);
+        let with_cells = |(mut error, cells): (ScenarioError, Cells)| {
+            error.message += &cells.describe(total);
             error
         };
-        let errors: Vec<_> = errors.into_iter().map(told).collect();
+        let errors: Vec<_> = errors.into_iter().map(with_cells).collect();
         if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
     }
 
@@ -78,7 +78,7 @@ impl fmt::Display for ScenarioErrors {
 
 impl std::error::Error for ScenarioErrors {}
 
-/// The cells in which something was found.
+/// The cells in which an error occurs.
 #[derive(Debug)]
 pub struct Cells {
     pub first: String,
@@ -86,8 +86,8 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// The text to add to a problem, if there are `total` cells.
-    pub fn told(&self, total: usize) -> String {
+    /// The text to append to a message, given the number of all cells.
+    pub fn describe(&self, total: usize) -> String {
         let Self { first, count } = self;
         match *count {
             _ if total <= 1 => String::new(),
@@ -100,13 +100,13 @@ impl Cells {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// Index of the file: 0 is the file that the user named; each further one is extended by the one before.
+    /// Index of the file: 0 is the file that the user named; each further file is extended by the previous one.
     pub file: usize,
     /// First byte in the file's text.
     pub start: usize,
 }
 
-/// An error whose file and line are not known yet.
+/// An error before its file and line are determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub span: Option<Span>,
@@ -119,7 +119,7 @@ impl Problem {
     }
 }
 
-/// "; did you mean `x`?" if a candidate is near, then all candidates.
+/// "; did you mean `x`?" if a candidate is similar, then all candidates.
 pub fn suggest(text: &str, candidates: &[&str]) -> String {
     let mut suggestion = String::new();
     if let Some(near) = close(text, candidates) {
@@ -131,7 +131,7 @@ pub fn suggest(text: &str, candidates: &[&str]) -> String {
     format!("{suggestion} (accepted: {})", candidates.join(", "))
 }
 
-/// The nearest candidate, if it is near enough to be the intended one.
+/// The most similar candidate, if it is similar enough.
 pub fn close<'a>(text: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let near = nearest(text, candidates.iter().copied())?;
     let similarity = strsim::normalized_damerau_levenshtein(&text.to_lowercase(), &near.to_lowercase());

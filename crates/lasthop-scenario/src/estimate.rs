@@ -1,8 +1,7 @@
-//! Estimates the cost of a run before it begins: arithmetic over a scenario, so that nobody starts an absurd
-//! run unawares.
+//! Estimates the cost of a run before it starts, to warn of runs that are too large.
 //!
-//! The estimates are meant to be too high rather than too low, by a factor of up to about ten. They do not
-//! include user code and real programs.
+//! The estimates are rather too high than too low, by a factor of up to about ten. They exclude user code and
+//! real programs.
 
 use lasthop_core::{Direction, Instant, QueueSize, Segment};
 use lasthop_link::{HtbConfig, PathConfig};
@@ -12,37 +11,37 @@ use crate::flow::Flow;
 use crate::topology::{Hop, HopKind, PortSetup, Tree};
 use crate::types::{LanConfig, Scenario};
 
-/// Memory of a flow that is known before the run: both its ends and its record.
+/// Memory of a flow that exists from the start: both ends and its record.
 const FLOW_BYTES: f64 = 16e3;
 /// The same with QUIC, TLS and its streams.
 const QUIC_FLOW_BYTES: f64 = 300e3;
-/// Memory for each packet of a flow, for quantiles, and its maximum.
+/// Memory for the samples of a flow: per packet, and the maximum.
 const NOTED_BYTES: (f64, f64) = (48.0, 800e3);
 /// A packet in flight.
 const PACKET_BYTES: f64 = 400.0;
 /// The sender's copy of a packet, until it is acknowledged.
 const KEPT_BYTES: f64 = 200.0;
-/// A short flow while it lasts, with its packets.
+/// A short flow during its lifetime, with its packets.
 const PASSING_BYTES: f64 = 12e3;
 /// A short flow that has ended.
 const ENDED_BYTES: f64 = 300.0;
-/// A state of a link that comes and goes.
+/// A good or bad period of a link.
 const STATE_BYTES: f64 = 48.0;
-/// Packets of a handshake, and the retransmissions before a flow is given up.
+/// Packets of a handshake, and the retransmissions before a flow gives up.
 const HANDSHAKE: f64 = 40.0;
 /// Data packets sent for each packet that is offered or that the link carries: half of them are lost.
 const SENT_AGAIN: f64 = 2.0;
-/// A packet of QUIC takes as long as this number of TCP packets, because it is encrypted.
+/// A QUIC packet costs as much as this number of TCP packets, because of its encryption.
 const QUIC_PACKETS: f64 = 4.0;
-/// Number of access links that can be searched in the time that a packet takes.
+/// Searching this number of access links costs as much as a packet.
 const ACCESS_LINKS: f64 = 64.0;
-/// Applications that offer more than this share of the link may overload it: their flows do not end.
+/// Above this share of offered load, applications may overload the link, so that flows do not end.
 const CROWDED: f64 = 0.9;
 
 /// The estimated cost of one replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Packets that hosts send. Other work is converted to the number of packets that takes the same time.
+    /// Packets that hosts send. Other work is converted to packets by its duration.
     pub packets: f64,
     /// Bytes of memory.
     pub memory: f64,
@@ -65,9 +64,9 @@ impl Scenario {
             let waiting = ours.iter().map(|offer| offer.waiting).sum::<f64>().min(carried);
             packets += SENT_AGAIN * waiting + ours.iter().map(|offer| offer.streaming).sum::<f64>();
         }
-        let known: f64 = offers.iter().map(|(_, offer)| offer.flows).sum();
-        packets += HANDSHAKE * known;
-        // Each may be acknowledged.
+        let initial_flows: f64 = offers.iter().map(|(_, offer)| offer.flows).sum();
+        packets += HANDSHAKE * initial_flows;
+        // Each packet may be acknowledged.
         packets *= 2.0;
         let is_quic = self.flow.iter().any(|flow| flow.quic().is_some());
         let (kept, inside) = self.places(&offers);
@@ -79,7 +78,7 @@ impl Scenario {
             * (1.0 + links as f64 / ACCESS_LINKS)
             * self.longest_way(&tree) as f64
             * if is_quic { QUIC_PACKETS } else { 1.0 };
-        // QUIC keeps the content of its packets.
+        // QUIC packets hold their content.
         let content = if is_quic { 3.0 * self.mtu.0 as f64 } else { 0.0 };
         Estimate {
             packets: packets * effort + states,
@@ -110,7 +109,7 @@ impl Scenario {
         flow.kind.traffic().offer(&around).times(f64::from(flow.many()))
     }
 
-    /// The number of packets of this size that the hops together carry in a direction until the run ends.
+    /// The number of packets of this size that all hops together carry in a direction during the run.
     fn carried(&self, direction: Direction, ip_bytes: f64) -> f64 {
         let limit = self.time_limit.as_secs_f64();
         let bits = |Carrier { rates, recorded }: Carrier| {
@@ -132,7 +131,7 @@ impl Scenario {
         carriers.map(fastest).fold(0.0, f64::max)
     }
 
-    /// What carries packets in a direction: each hop, or an ATM switch.
+    /// The carriers of packets in a direction: each hop, or an ATM switch.
     fn carriers(&self, direction: Direction) -> Vec<Carrier> {
         if self.atm.is_some() {
             return vec![Carrier { rates: self.rates(direction), recorded: 0.0 }];
@@ -148,13 +147,13 @@ impl Scenario {
         self.hops().iter().map(carrier).collect()
     }
 
-    /// The most hops on the way of a flow.
+    /// The number of hops on the longest route of a flow.
     fn longest_way(&self, tree: &Tree) -> usize {
         let hops = |flow: &Flow| self.route(tree, flow, Direction::Down).len();
         self.flow.iter().map(hops).max().unwrap_or_default().max(1)
     }
 
-    /// The packets that senders keep at a time, and the packets that fit between the hosts.
+    /// The maximum numbers of packets that senders store, and that fit between the hosts.
     fn places(&self, offers: &[(&Flow, Offer)]) -> (f64, f64) {
         let window = |(flow, offer): &(&Flow, Offer)| {
             let tcp = flow.tcp.as_deref().unwrap_or(&self.tcp);
@@ -188,15 +187,15 @@ impl Scenario {
     }
 }
 
-/// What carries packets in a direction.
+/// Carries packets in a direction.
 struct Carrier {
-    /// Rates in bit/s of IP packets, with the time from which each holds.
+    /// Rates in bit/s of IP packets, each with its start time.
     rates: Vec<(Instant, f64)>,
     /// Rate of a recorded schedule, or 0. The rate of its link is only a nominal value.
     recorded: f64,
 }
 
-/// The smallest packet.
+/// Bytes of the smallest packet.
 const SMALL: f64 = Segment::BASE_HEADER_BYTES as f64;
 /// Maximum number of packets that a QUIC connection has in flight.
 const QUIC_WINDOW: f64 = 10_000.0;

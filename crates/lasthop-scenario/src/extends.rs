@@ -18,17 +18,17 @@ use crate::tree::Node;
 /// Key by which a file names the file or the preset that it extends.
 pub const KEY: &str = "extends";
 
-/// A file merged with all files it extends, as far as they can be read.
+/// A file merged over all files that it extends, as far as they can be read.
 #[derive(Default)]
 pub struct Loaded {
-    /// The merged tables. The values of the extending file win, and its lists and distributions replace
-    /// existing ones. Places keep the file that they come from. Faults have been repaired.
+    /// The merged tables. Values of the extending file win; its lists and distributions replace inherited ones.
+    /// Spans refer to the original files. Faults have been repaired.
     pub tree: Node,
     pub sources: Sources,
-    pub found: Findings,
-    /// The places where the repair is a guess.
+    pub findings: Findings,
+    /// The paths at which a repair guessed the value.
     pub guessed: Vec<String>,
-    /// Whether the file is read only for its last hop, and may lack flows.
+    /// True if the file is read only for its last hop and may lack flows.
     pub for_link: bool,
 }
 
@@ -38,13 +38,13 @@ impl Loaded {
         Self::read_as(path, &source::read(path)?, None)
     }
 
-    /// Reads bytes in place of a file's content. Names in them are relative to the folder of that file. They
-    /// may name any file, or only `files`, exactly as written in the bytes.
+    /// Reads bytes instead of a file's content. File names in them are relative to the folder of that file. If
+    /// `files` is given, only these files may be named, spelled exactly so.
     pub fn read_as(path: &Path, bytes: &[u8], files: Option<&[String]>) -> Result<Self, ScenarioErrors> {
         Self::chain(path, Some(path), bytes, files)
     }
 
-    /// Reads a text that has no folder, so it can extend presets only.
+    /// Reads a text without a folder, which can extend presets only.
     pub fn read_alone(file_name: &str, bytes: &[u8]) -> Result<Self, ScenarioErrors> {
         Self::chain(Path::new(file_name), None, bytes, None)
     }
@@ -65,7 +65,7 @@ impl Loaded {
             let files = files.filter(|_| layers.len() == 1);
             let extended = Extended::find(named, place.as_deref(), &earlier, files);
             let Extended { name, place: found, bytes } = extended.map_err(|reason| {
-                loaded.found.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
+                loaded.findings.add(Problem::new(extends.span, format!("`{KEY}`: {reason}")));
                 loaded.failed()
             })?;
             layers.push(loaded.layer(&name, &bytes, None)?);
@@ -74,7 +74,7 @@ impl Loaded {
         }
         let merged = layers.into_iter().rev().reduce(|mut under, over| {
             if let Some(problem) = without_effect(&under, &over) {
-                loaded.found.add(problem);
+                loaded.findings.add(problem);
             }
             under.merge(&over);
             under
@@ -83,12 +83,12 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Reads one file, and checks it as far as possible while other files may supply the missing keys.
+    /// Reads one file and checks it, except for missing keys, which other files may supply.
     fn layer(&mut self, path: &Path, bytes: &[u8], files: Option<&[String]>) -> Result<Node, ScenarioErrors> {
         let file = self.sources.add(&path.display().to_string(), bytes)?;
         let mut tree = Node::parse(self.sources.text(file), file).map_err(|problems| {
             for problem in problems {
-                self.found.add(problem);
+                self.findings.add(problem);
             }
             self.failed()
         })?;
@@ -96,29 +96,29 @@ impl Loaded {
         let gives_up = faults.len() == FAULTS_MAX;
         for fault in faults {
             self.guessed.extend(fault.is_guess().then(|| fault.path()));
-            self.found.add(fault.problem);
+            self.findings.add(fault.problem);
         }
         if gives_up {
             let message = format!("there are {FAULTS_MAX} errors or more; only these are reported");
-            self.found.add(Problem::new(None, message));
+            self.findings.add(Problem::new(None, message));
             return Err(self.failed());
         }
-        let found = &mut self.found;
-        traces::read(&mut tree, path.parent(), files, &mut |problem| found.add(problem));
+        let findings = &mut self.findings;
+        traces::read(&mut tree, path.parent(), files, &mut |problem| findings.add(problem));
         assume::flow_names(&mut tree);
         Ok(tree)
     }
 
-    /// The findings so far, if reading cannot continue.
+    /// Takes the findings so far, as reading cannot continue.
     fn failed(&mut self) -> ScenarioErrors {
-        std::mem::take(&mut self.found).all(&self.sources, 0)
+        std::mem::take(&mut self.findings).all(&self.sources, 0)
     }
 }
 
 #[derive(Default)]
 struct Earlier {
     paths: Vec<PathBuf>,
-    /// The same files, whatever links and names lead to them.
+    /// The same files by canonical path.
     files: BTreeSet<PathBuf>,
 }
 
@@ -136,12 +136,12 @@ impl Earlier {
 fn circle(earlier: &Earlier, extended: &Path) -> String {
     let paths = earlier.paths.iter().map(PathBuf::as_path).chain([extended]);
     let chain: Vec<_> = paths.map(|path| path.display().to_string()).collect();
-    format!("the files extend each other in a circle ({}); break it here", chain.join(" -> "))
+    format!("the files extend each other in a cycle ({}); extend another file here", chain.join(" -> "))
 }
 
 /// The file or preset that a file extends.
 struct Extended {
-    /// Its name in errors.
+    /// Name for error messages.
     name: PathBuf,
     /// Its path; presets have none.
     place: Option<PathBuf>,
@@ -150,7 +150,7 @@ struct Extended {
 
 impl Extended {
     /// Finds a file, relative to the folder of the extending file, or a preset if there is no such file.
-    /// `files` are the files that may be named, if not all may.
+    /// If `files` is given, only these may be named.
     fn find(
         named: &str,
         from: Option<&Path>,
@@ -170,8 +170,7 @@ impl Extended {
             return Err(if is_name {
                 format!("there is no preset or file {named:?}{}", suggest(named, &presets::names()))
             } else {
-                "this text is not read from a folder in which to look for another file; save it as a file"
-                    .into()
+                "a scenario that is not in a file can extend presets only; save it as a file".into()
             });
         };
         if earlier.has(&path) {
@@ -181,7 +180,10 @@ impl Extended {
             && presets::text(name).is_some()
             && !path.exists()
         {
-            return Err(format!("{}: there is no such file; the preset is called {name:?}", path.display()));
+            return Err(format!(
+                "{}: there is no such file; the name of the preset is {name:?}",
+                path.display()
+            ));
         }
         let bytes = source::read(&path).map_err(|error| error.to_string())?;
         Ok(Self { name: path.clone(), place: Some(path), bytes: bytes.into() })

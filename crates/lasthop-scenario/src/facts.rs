@@ -1,4 +1,4 @@
-//! Facts of a scenario for stories and pictures of its runs, so that none of them derives these facts again.
+//! Derived properties of a scenario, for the stories and pictures of its runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,19 +21,19 @@ use crate::types::{Scenario, first_rate};
 pub struct Facts<'a> {
     /// Applications and the sides of their relays, by their names in the records.
     pub applications: BTreeMap<String, ApplicationFacts<'a>>,
-    /// The hops, in the order of the tree: each comes after the one that it hangs behind. With a single hop,
-    /// or an ATM switch, there is one, called `last-hop`.
+    /// The hops in the order of the tree, each after its parent. A single hop, or an ATM switch, is named
+    /// `last-hop`.
     pub hops: Vec<HopFacts<'a>>,
-    /// The hosts at the edge, by name, each with the hops that it hangs behind.
+    /// The hosts at the edge, by name, each with its hops.
     pub hosts: BTreeMap<&'a str, Vec<&'a str>>,
-    /// The numbers of the places that the columns of the run speak of, down and up.
+    /// The places that the columns of the run describe, down and up.
     pub bottlenecks: [u16; 2],
 }
 
 #[derive(Debug, Serialize)]
 pub struct HopFacts<'a> {
     pub name: &'a str,
-    /// The hop that it hangs behind; `None` for one at the root.
+    /// The parent hop; `None` at the root.
     pub behind: Option<&'a str>,
     /// From the root towards the hosts.
     pub down: SideFacts,
@@ -43,16 +43,16 @@ pub struct HopFacts<'a> {
 
 #[derive(Debug, Default, Serialize)]
 pub struct SideFacts {
-    /// The number of its place in the trace of a run.
+    /// Its place in the trace of a run.
     pub place: u16,
-    /// Its rate, as a scenario writes it; empty on the way back from an ATM switch.
+    /// Its rate in a scenario's notation; empty on the way back from an ATM switch.
     pub rate: String,
     pub delay: String,
-    /// The discipline and the limit of its queue, or the number of its classes, in words.
+    /// Describes the discipline and limit of its queue, or the number of its classes.
     pub queue: String,
-    /// Its rate in bit/s of full IP packets when the run starts; 0 if there is none.
+    /// The first rate above 0, in bit/s of full IP packets; 0 if there is none.
     pub ip_rate_bps: f64,
-    /// How long its queue takes to empty from its limit at that rate; `None` with classes or a medium.
+    /// Time in which its full queue drains at that rate; `None` with classes or a medium.
     pub queue_s: Option<f64>,
     /// Delay from a failed transmission to the next one (ARQ); 0 without ARQ.
     pub retry_delay_ns: u64,
@@ -60,14 +60,14 @@ pub struct SideFacts {
     pub changes: Vec<ChangeFacts>,
 }
 
-/// A change of a link; what is absent stays as it was.
+/// A change of a link; absent values stay unchanged.
 #[derive(Debug, Serialize)]
 pub struct ChangeFacts {
     /// Since the start of the run.
     pub at_ns: u64,
-    /// The new rate, as a scenario writes it.
+    /// The new rate, in a scenario's notation.
     pub rate: Option<String>,
-    /// The new propagation delay, as a scenario writes it.
+    /// The new propagation delay, in a scenario's notation.
     pub delay: Option<String>,
 }
 
@@ -75,37 +75,37 @@ pub struct ChangeFacts {
 pub struct ApplicationFacts<'a> {
     /// The `kind` of its flows.
     pub kind: &'static str,
-    /// What carries them, by its name in the records.
+    /// Their protocol, by its name in the records.
     pub protocol: &'static str,
-    /// Payload that its sender may send before the first acknowledgment; 0 without congestion control.
+    /// Payload that the sender may send before the first ACK; 0 without congestion control.
     pub initial_window_bytes: u64,
     /// The TCP of its ends, if TCP carries it.
     pub tcp: &'a TcpConfig,
     /// Present for a call.
     pub voice: Option<VoiceFacts>,
     pub host: Cow<'a, str>,
-    /// The host at the other end; `server` if that is a server of the flow's own.
+    /// The host at the other end; `server` for a flow without `peer`.
     pub peer: Cow<'a, str>,
-    /// The places that its packets cross on the way down and up, in order; further ones after a host's move.
+    /// The places that its packets cross down and up, in order, including those after a migration.
     pub routes: [Vec<u16>; 2],
-    /// When its host gets another address or port, in order of time; over QUIC.
+    /// Changes of its host's address or port in order of time; QUIC only.
     pub moves: Vec<MoveFacts<'a>>,
     /// The round-trip time of its whole flow without queueing.
     pub round_trip_ns: u64,
 }
 
-/// A host at the edge gets another address, or another port behind its back.
+/// A change of the address of a host at the edge, or of its port at a NAT.
 #[derive(Debug, Serialize)]
 pub struct MoveFacts<'a> {
     /// Since the start of the run.
     pub at_ns: u64,
     /// True if only its port changes.
     pub rebinds: bool,
-    /// The hop that it hangs behind from then on, if it takes another way.
+    /// The hop of the new path, if the path changes.
     pub via: Option<&'a str>,
 }
 
-/// Properties of a call that determine its quality, apart from the network; see [`Voice`].
+/// Properties of a call, other than the network, that determine its quality; see [`Voice`].
 #[derive(Debug, Serialize)]
 pub struct VoiceFacts {
     codec: &'static str,
@@ -114,13 +114,13 @@ pub struct VoiceFacts {
     jitter_buffer_ns: u64,
     impairment: f64,
     loss_robustness: f64,
-    /// The longest gap that concealment fills; `None` if it has no end.
+    /// The longest gap that concealment fills; `None` if unlimited.
     conceals_ns: Option<u64>,
 }
 
 #[derive(Debug, Default, Serialize)]
 pub struct QueueFacts {
-    /// Name of its class; empty if it is the only queue.
+    /// Name of its class; empty for the only queue.
     pub name: String,
     pub red_in_bytes: bool,
 }

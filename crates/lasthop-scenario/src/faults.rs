@@ -1,5 +1,4 @@
-//! Faults by name, to test stacks: packets of a flow that are lost by number, and a host whose port changes.
-//! A blackhole is a fault of a hop's direction, and beside its queue.
+//! Faults of flows, to test stacks: packets dropped by number, and a host whose port changes.
 
 use lasthop_core::{Direction, Faults, FlowId, Host, Place};
 
@@ -8,19 +7,18 @@ use crate::hops::RouterImplementation;
 use crate::topology::HopKind;
 use crate::types::Scenario;
 
-/// The packets of a flow that are lost by number, and where.
+/// The packets of a flow that are dropped by number, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropList<'a> {
-    /// The flow.
     pub flow: FlowId,
-    /// The first place on the way of its data.
+    /// The first place on the route of its data.
     pub place: Place,
-    /// Rising numbers, from 1.
+    /// Numbers from 1, ascending.
     pub numbers: &'a [u64],
 }
 
 impl Scenario {
-    /// The lists of its flows.
+    /// The drop lists of all flows.
     pub fn drop_lists(&self) -> Vec<DropList<'_>> {
         if self.flow.iter().all(|flow| flow.drop_list.is_empty()) {
             return Vec::new();
@@ -38,28 +36,28 @@ impl Scenario {
         lists.collect()
     }
 
-    /// Checks a flow's list, if it has one.
+    /// Checks a flow's drop list, if it has one.
     pub(crate) fn check_drop_list(&self, flow: &Flow, faults: &mut Faults) {
         let list = &flow.drop_list;
         if list.is_empty() {
             return;
         }
-        faults.require(list[0] > 0 && list.is_sorted_by(|one, next| one < next), "drop_list", || {
-            "numbers begin with 1 and rise; write [3, 7], say".into()
+        faults.require(list[0] > 0 && list.is_sorted_by(|number, next| number < next), "drop_list", || {
+            "numbers start at 1 and must ascend; write for example [3, 7]".into()
         });
         let traffic = flow.traffic();
         let why = if self.atm.is_some() {
             Some("an ATM switch has no router that could lose packets by number")
         } else if self.router.implementation == RouterImplementation::Linux {
-            Some("Linux' router does not know the numbers of packets; write \"lasthop\" there")
+            Some("Linux' router does not number packets, only router.implementation = \"lasthop\" does")
         } else if traffic.opens_later() {
-            Some("short flows come and go, and have no numbers before the run")
+            Some("short flows open during the run, so no list can name their packets")
         } else if flow.real_program().is_some() {
             Some("the connections of a real program are not known before the run")
         } else if flow.relay.is_some() || flow.stack == FlowStack::Mptcp {
-            Some("several connections carry the flow, and the list is for one")
+            Some("several connections carry the flow, but a list applies to one connection")
         } else if self.begins_on_air(flow) {
-            Some("the first hop of its data is a medium, which does not know the numbers of packets")
+            Some("the first hop of its data is a medium, which does not number packets")
         } else {
             None
         };
@@ -76,7 +74,7 @@ impl Scenario {
 }
 
 impl Flow {
-    /// Checks that its host may get another port.
+    /// Checks that the port of its host may change.
     pub(crate) fn check_rebind(&self, faults: &mut Faults) {
         if self.rebind.is_none() {
             return;
@@ -85,13 +83,13 @@ impl Flow {
         let migrates = self.migrate.is_some() || self.quic().is_some_and(|quic| quic.migration);
         let why = if self.stack != FlowStack::Quic {
             Some(
-                "TCP and UDP know a connection by its ports, so packets from another one belong to none; add \
-                 stack = \"quic\"",
+                "TCP and UDP identify a connection by its ports, so a new port would break it; add stack = \
+                 \"quic\"",
             )
         } else if caller != Host::Client {
-            Some("the server connects, and a NAT lets nobody in; write direction = \"up\"")
+            Some("the server opens the connection, which a NAT would not let in; write direction = \"up\"")
         } else if migrates {
-            Some("the host has another address after a move anyway; leave out one of the two")
+            Some("a migration changes the host's address anyway; remove the migration")
         } else {
             None
         };

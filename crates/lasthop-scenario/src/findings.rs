@@ -1,16 +1,16 @@
-//! Findings while a file is read.
+//! Collects errors and notes while a file is read.
 
 use std::collections::BTreeMap;
 
 use crate::error::{Cells, FAULTS_MAX, Problem, ScenarioError, ScenarioErrors, Span};
 use crate::source::Sources;
 
-/// The findings so far, each once, in the order of places.
+/// The findings so far, each once, ordered by position in the files.
 #[derive(Debug, Default)]
 pub struct Findings(BTreeMap<(Option<Span>, String), Option<Cells>>);
 
 impl Findings {
-    /// Adds the findings in a file that do not depend on cells.
+    /// Adds a finding that does not depend on cells.
     pub fn add(&mut self, problem: Problem) {
         self.0.entry((problem.span, problem.message)).or_default();
     }
@@ -20,13 +20,13 @@ impl Findings {
         cells.get_or_insert_with(|| Cells { first: cell.into(), count: 0 }).count += 1;
     }
 
-    /// With files and lines; `total` is the number of cells there are.
+    /// Returns the findings with files and lines; `total` is the number of all cells.
     pub fn located(self, sources: &Sources, total: usize) -> Vec<ScenarioError> {
-        let told = |((span, message), cells): ((Option<Span>, String), Option<Cells>)| {
-            let cells = cells.map_or_else(String::new, |cells| cells.told(total));
+        let locate = |((span, message), cells): ((Option<Span>, String), Option<Cells>)| {
+            let cells = cells.map_or_else(String::new, |cells| cells.describe(total));
             sources.locate(Problem { span, message: message + &cells })
         };
-        self.0.into_iter().map(told).collect()
+        self.0.into_iter().map(locate).collect()
     }
 
     /// All findings as errors; there must be at least one.
@@ -34,7 +34,7 @@ impl Findings {
         ScenarioErrors::new(self.located(sources, total))
     }
 
-    /// True if there are more findings than anyone reads, so that a search may end.
+    /// True if there are so many findings that a search may end.
     pub fn is_full(&self) -> bool {
         self.0.len() >= FAULTS_MAX
     }

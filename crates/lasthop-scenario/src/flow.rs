@@ -1,4 +1,4 @@
-//! An entry of the scenario's list of flows: its kind, and the keys that all kinds have in common.
+//! Entries `[[flow]]` of a scenario: the kind, and the keys that all kinds share.
 
 use std::ops::{Deref, RangeInclusive};
 
@@ -14,105 +14,101 @@ use crate::error::suggest;
 use crate::hops::ONLY_HOP;
 use crate::mptcp::MptcpConfig;
 
-/// Most addresses that Linux' path manager knows (`MPTCP_PM_ADDR_MAX`).
+/// Maximum number of addresses of Linux' path manager (`MPTCP_PM_ADDR_MAX`).
 const WAYS_MAX: usize = 8;
 
-/// Maximum number of applications that one entry may stand for.
+/// Accepted values of `count`.
 const COUNTS: RangeInclusive<u32> = 1..=1000;
 
-/// An entry of the scenario's list of flows.
+/// A flow, or `count` equal flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = into_kinds)]
 pub struct Flow {
-    /// Its kind, with the keys of that kind.
+    /// The kind, with the keys of that kind.
     #[serde(flatten)]
     pub kind: FlowConfig,
-    /// Direction of its data: `down` if the server sends them, `up` if the client does (with
-    /// `[hop]`: its peer, and its `host`). A call may go `both` ways: it is then two flows, named after it
-    /// with `-down` and `-up`, which start together.
+    /// Direction of the data: `down` towards `host`, the client; `up` from it. A call may use `both`: it then
+    /// consists of two flows that start together, named after it with `-down` and `-up`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub direction: DataDirection,
-    /// Number of flows that this entry stands for. They are named after it with `-1`, `-2` and so on, and
-    /// each draws its own start. If absent, there is one flow, with the plain name.
+    /// Number of flows of this entry. Their names end in `-1`, `-2` and so on, and each flow draws its own
+    /// start. If absent, there is one flow, whose name is unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// TCP of both its ends, merged over `[tcp]`.
+    /// TCP of both ends, merged over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
-    /// Transport of the flow: QUIC in place of TCP or UDP, for kinds that QUIC can carry; MPTCP in place of
-    /// TCP, over all ways of `host`.
+    /// Transport of the flow: QUIC instead of TCP or UDP, for kinds that QUIC can carry; MPTCP instead of
+    /// TCP, over all paths of `host`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stack: FlowStack,
-    /// QUIC of both its ends, with `stack = "quic"`.
+    /// QUIC of both ends, with `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<Box<QuicConfig>>,
-    /// MPTCP of both its ends, with `stack = "mptcp"`.
+    /// MPTCP of both ends, with `stack = "mptcp"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<Box<MptcpConfig>>,
-    /// Access link between the flow's server and the router, in place of the LAN; each flow of a `count` has
-    /// its own access link.
+    /// Access link between the flow's server and the router, instead of the LAN; with `count`, one per flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
-    /// The host at the edge; may be absent if there is only one. Directions are seen from here: `down` is
-    /// towards this host.
+    /// The host at the edge: `down` is towards this host. Required if there are several hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The host at the other end; if absent, a server of the flow's own at the root.
+    /// The host at the other end; if absent, a separate server at the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// The way to `host`, for a host with several: the hop that it hangs behind there. If absent, the first.
+    /// For a `host` with several paths, the hop that selects the path. If absent, the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// A relay on its way, in which TCP ends and goes on from there on a connection of its own.
+    /// A relay on the route, which splits the flow into two TCP connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayConfig>,
-    /// The move of `host` to another of its ways, on which the flow goes on (RFC 9000, section 9); with
-    /// `stack = "quic"`.
+    /// Migration of `host` to another of its paths (RFC 9000, section 9); with `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrate: Option<MigrateConfig>,
-    /// A change of the port of `host`, of which the host does not know; with `stack = "quic"`.
+    /// A change of the port of `host` that the host does not notice, as by a NAT; with `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebind: Option<RebindConfig>,
-    /// Packets in the direction of its data that are lost when they arrive at the first router, by number
-    /// from 1. TCP segments with data count, retransmissions too; of UDP and QUIC, all datagrams. Each flow
-    /// of a `count` and each connection of a page counts by itself.
+    /// Numbers, from 1, of the packets that are dropped at the first router in the direction of the data. The
+    /// numbers count TCP segments with data, including retransmissions, or all datagrams of UDP and QUIC,
+    /// separately for each flow of a `count` and each connection of a page.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_list: Vec<u64>,
 }
 
-/// A move of a host from one way to another.
+/// The migration of a host from one path to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MigrateConfig {
-    /// When.
+    /// Time of the migration.
     #[schemars(extend("examples" = ["5 s"]))]
     pub at: Duration,
-    /// The way that it takes from then on: the hop that it hangs behind there.
+    /// The hop that selects the new path.
     pub via: String,
 }
 
-/// A change of the port from which the other end sees the client, as behind a NAT that forgot it.
+/// A change of the client's port as the other end sees it, as when a NAT has lost its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RebindConfig {
-    /// When.
+    /// Time of the change.
     #[schemars(extend("examples" = ["5 s"]))]
     pub at: Duration,
 }
 
-/// A relay on the way of a flow over TCP.
+/// A relay on the route of a TCP flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RelayConfig {
-    /// The hop at whose root side it stands; without `[hop]`, the only one.
+    /// The hop at whose root side the relay is located; without `[hop]`, the only hop.
     #[serde(default = "only_hop")]
     pub at: String,
-    /// In each direction, the most data that it has read from one connection and that the far end of the
-    /// other has not acknowledged. Further data wait in the first one's receive buffer, whose window closes.
-    /// If absent, the most that Linux gives a connection for sending (`tcp_wmem`).
+    /// In each direction, the maximum of data that the relay has read from one connection and that are not
+    /// acknowledged on the other. Further data stay in the receive buffer of the first connection, whose window
+    /// closes. If absent, the maximum of Linux' `tcp_wmem`.
     #[serde(default = "default_buffer")]
     pub buffer: Bytes,
-    /// TCP of its own end towards the hop, merged over that of the flow.
+    /// TCP of the relay's end towards the hop, merged over that of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
 }
@@ -129,7 +125,7 @@ const fn default_buffer() -> Bytes {
 const BUFFER_MAX: Bytes = Bytes(1_000_000_000);
 
 impl RelayConfig {
-    /// The name of the relay at a hop, as a host.
+    /// The host name of the relay.
     pub fn name(&self) -> String {
         format!("{}-relay", self.at)
     }
@@ -144,12 +140,12 @@ pub enum FlowStack {
     Tcp,
     /// QUIC (RFC 9000), by quinn-proto.
     Quic,
-    /// Multipath TCP (RFC 8684), on the kernel engine only: Linux' own, with a subflow for each way of
-    /// `host`, which opens the connection.
+    /// Multipath TCP (RFC 8684) of Linux, on the kernel engine only. `host` opens the connection, with a subflow
+    /// on each of its paths.
     Mptcp,
 }
 
-/// Direction of the data of an entry.
+/// Direction of a flow's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DataDirection {
@@ -158,12 +154,11 @@ pub enum DataDirection {
     Down,
     /// From the client to the server.
     Up,
-    /// Both ways, with one flow for each.
+    /// Both, with one flow each.
     Both,
 }
 
 impl DataDirection {
-    /// Each direction of the data.
     pub(crate) const fn directions(self) -> &'static [Direction] {
         match self {
             Self::Down => &[Direction::Down],
@@ -172,7 +167,7 @@ impl DataDirection {
         }
     }
 
-    /// Whether the two have a direction in common.
+    /// True if the two share a direction.
     pub(crate) fn meet(self, other: Self) -> bool {
         self == other || self == Self::Both || other == Self::Both
     }
@@ -187,7 +182,7 @@ impl From<Direction> for DataDirection {
     }
 }
 
-/// The access link between the server of a flow and the router, in both directions.
+/// The access link between a flow's server and the router, in both directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessConfig {
@@ -230,21 +225,19 @@ impl Deref for Flow {
 }
 
 impl Flow {
-    /// The number of flows that the entry stands for. A number that is too large counts as the maximum: all
-    /// errors of a file are reported at once, so other checks look at the flows before `check` refuses the
-    /// entry.
+    /// The number of flows of the entry, limited to the maximum, because other checks read it before `check`
+    /// rejects larger numbers.
     pub fn many(&self) -> u32 {
         self.count.unwrap_or(1).min(*COUNTS.end())
     }
 
-    /// The number of applications that the entry stands for; a call both ways is two.
+    /// The number of applications of the entry; a call in both directions counts as two.
     pub fn applications(&self) -> usize {
         self.many() as usize * self.direction.directions().len()
     }
 
-    /// The applications of a run that this entry, with this index in the list, stands for. Without a count,
-    /// the random stream of the start is named after the index alone, so that the count of another entry
-    /// changes no start.
+    /// The applications of the entry with index `entry`. Without a count, the random stream of the start is
+    /// named after the index alone, so that the count of another entry changes no start.
     pub(crate) fn instances(&self, entry: usize) -> impl Iterator<Item = Instance<'_>> {
         let ways = self.direction.directions();
         let each = move |number| ways.iter().map(move |direction| self.instance(entry, number, *direction));
@@ -256,7 +249,7 @@ impl Flow {
             Some(_) => format!("{text}{mark}{number}"),
             None => text.to_owned(),
         };
-        let turned = |text: &str| match self.direction {
+        let with_direction = |text: &str| match self.direction {
             DataDirection::Both => format!("{text}-{}", direction.name()),
             DataDirection::Down | DataDirection::Up => text.to_owned(),
         };
@@ -264,8 +257,8 @@ impl Flow {
         Instance {
             config: &self.kind,
             entry,
-            name: turned(&numbered(name, '-')),
-            group: turned(name),
+            name: with_direction(&numbered(name, '-')),
+            group: with_direction(name),
             sender: direction.sender(),
             start_stream: numbered(&format!("start.flow{entry}"), '.'),
             protocol: match self.stack {
@@ -284,13 +277,13 @@ impl Flow {
         }
         let is_call = self.traffic().voice().is_some();
         faults.require(self.direction != DataDirection::Both || is_call, "direction", || {
-            "\"both\": only a call (kind = \"voip\") goes both ways; write a flow for each".into()
+            "\"both\": only a call (kind = \"voip\") has two directions; write one flow for each direction".into()
         });
         if let Some(count) = self.count {
             faults.in_range(count, COUNTS, "count");
             if let Some(key) = self.traffic().number_key() {
                 faults.require(false, "count", || {
-                    format!("the entry is many flows already; leave it out, and see {key}")
+                    format!("this kind opens many flows itself; leave it out, and set {key}")
                 });
             }
         }
@@ -307,17 +300,17 @@ impl Flow {
 }
 
 impl Flow {
-    /// QUIC of its ends, if QUIC carries the flow.
+    /// The QUIC configuration, if QUIC carries the flow.
     pub fn quic(&self) -> Option<QuicConfig> {
         (self.stack == FlowStack::Quic).then(|| self.quic.as_deref().cloned().unwrap_or_default())
     }
 
-    /// MPTCP of its ends, if MPTCP carries the flow.
+    /// The MPTCP configuration, if MPTCP carries the flow.
     pub fn mptcp(&self) -> Option<MptcpConfig> {
         (self.stack == FlowStack::Mptcp).then(|| self.mptcp.as_deref().cloned().unwrap_or_default())
     }
 
-    /// Checks its MPTCP against the ways of its host.
+    /// Checks its MPTCP against the paths of its host.
     pub(crate) fn check_mptcp(&self, (host, ways): (&str, &[String]), faults: &mut Faults) {
         let Some(mptcp) = self.mptcp() else {
             return faults.require(self.mptcp.is_none(), "mptcp", || {
@@ -327,23 +320,21 @@ impl Flow {
         let traffic = self.traffic();
         let is_plain = traffic.runs_over_quic() && traffic.voice().is_none() && self.page().is_none();
         faults.require(is_plain, "stack", || {
-            "\"mptcp\" carries flows with kind = \"bulk-tcp\", \"request-response\" or \"video\"; leave it \
-             out"
-            .into()
+            "\"mptcp\" supports kind = \"bulk-tcp\", \"request-response\" and \"video\" only; leave it out".into()
         });
         faults.require(ways.len() > 1, "stack", || {
             format!(
-                "\"mptcp\" needs several ways to a host, and {host:?} has one; write behind = [\"wifi\", \
-                 \"lte\"] in [host.{host}], say, or leave it out"
+                "\"mptcp\" needs several paths to a host, but {host:?} has one; write for example behind = \
+                 [\"wifi\", \"lte\"] in [host.{host}], or leave it out"
             )
         });
         faults.require(ways.len() <= WAYS_MAX, "stack", || {
-            format!("\"mptcp\" of Linux has at most {WAYS_MAX} ways, and {host:?} has {}", ways.len())
+            format!("\"mptcp\" of Linux has at most {WAYS_MAX} paths, but {host:?} has {}", ways.len())
         });
         let names: Vec<&str> = ways.iter().map(String::as_str).collect();
         for way in &mptcp.backup {
             faults.require(ways.contains(way), "mptcp.backup", || {
-                format!("the host does not hang behind {way:?}{}", suggest(way, &names))
+                format!("the host has no path through {way:?}{}", suggest(way, &names))
             });
         }
     }
@@ -351,50 +342,49 @@ impl Flow {
     fn check_quic(&self, mtu: Bytes, faults: &mut Faults) {
         let Some(quic) = self.quic() else {
             faults.require(self.migrate.is_none(), "migrate", || {
-                "TCP stays at its addresses, and only QUIC can move; add stack = \"quic\", or leave it \
-                 out"
-                .into()
+                "only QUIC can migrate to another address; add stack = \"quic\", or leave it out".into()
             });
             return faults.require(self.quic.is_none(), "quic", || {
                 "the flow is carried by TCP; add stack = \"quic\", or leave it out".into()
             });
         };
         faults.require(self.traffic().runs_over_quic(), "stack", || {
-            "\"quic\" carries flows with kind = \"bulk-tcp\", \"http-page\", \"request-response\", \"video\" \
-             or \"voip\"; leave it out"
+            "\"quic\" supports kind = \"bulk-tcp\", \"http-page\", \"request-response\", \"video\" and \
+             \"voip\" only; leave it out"
                 .into()
         });
         faults.require(self.tcp.is_none(), "tcp", || {
-            "the flow is carried by QUIC, whose keys stand in quic = { ... }; leave it out".into()
+            "the flow is carried by QUIC, which is configured in quic = { ... }; leave it out".into()
         });
         let caller = self.traffic().caller(self.direction.directions()[0].sender());
         let (moves, key) =
             if self.migrate.is_some() { (true, "migrate") } else { (quic.migration, "quic.migration") };
         faults.require(!moves || caller == Host::Client, key, || {
-            "the server connects, and only the host that connected may move (RFC 9000, section 9); write \
+            "the server opens the connection, but only the client may migrate (RFC 9000, section 9); write \
              direction = \"up\" or another kind, or leave it out"
                 .into()
         });
         faults.require(self.migrate.is_none() || !quic.migration, "quic.migration", || {
-            "`migrate` says when the host moves; leave one of the two out".into()
+            "`migrate` sets the time of the migration; leave out one of the two".into()
         });
         quic.check(mtu, faults);
     }
 }
 
 impl Flow {
-    /// Checks the relay by itself.
     pub(crate) fn check_relay(&self, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
         let Some(relay) = &self.relay else { return };
         let traffic = self.traffic();
         let why = if self.stack == FlowStack::Quic {
-            Some("QUIC is encrypted from end to end, and no relay can end it")
+            Some("QUIC is encrypted from end to end, so no relay can terminate it")
         } else if traffic.protocol() != Protocol::Tcp || self.real_program().is_some() {
-            Some("a relay ends TCP, and this flow is none that lasthop opens over it")
+            Some("a relay terminates TCP connections that lasthop opens, but this flow has none")
         } else if traffic.opens_later() {
-            Some("short flows come and go, and the relay is modelled for flows that are known before the run")
+            Some("short flows open during the run, but a relay supports only flows that exist from the start")
         } else if traffic.is_open_at_first() {
-            Some("the flow is open from the beginning, and a relay connects when it has accepted")
+            Some(
+                "the flow is open from the start, but a relay connects only once it has accepted a connection",
+            )
         } else {
             None
         };
@@ -415,7 +405,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Adds the keys that all kinds have in common to the schema of each kind, so that each schema is complete.
+/// Adds the keys that all kinds share to the schema of each kind, so that each schema is complete.
 fn into_kinds(schema: &mut Schema) {
     let Some(Value::Object(common)) = schema.remove("properties") else { return };
     for key in ["type", "additionalProperties", "unevaluatedProperties"] {

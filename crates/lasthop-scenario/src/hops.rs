@@ -1,5 +1,4 @@
-//! Hops and hosts by name: the keys of `[hop]` and `[host]`, and their checks. How they hang together is in
-//! `topology`.
+//! Hops and hosts by name: the keys of `[hop]` and `[host]`, and their checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +16,22 @@ pub const ONLY_HOP: &str = "last-hop";
 /// Name of the only host behind it.
 pub(crate) const ONLY_HOST: &str = "client";
 
-/// A peer that is no host of the scenario: a server of the flow's own.
+/// The name of the separate server of a flow without `peer`.
 pub const SERVER: &str = "server";
 
-/// A hop: a link in both directions with the queues in front of it, behind the root or another hop.
+/// A hop: a link in both directions with its queues, connected to the root or to another hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HopConfig {
-    /// The hop between this hop and the root; if absent, this hop hangs behind the root.
+    /// The next hop towards the root; if absent, this hop is connected to the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
     /// From the root towards the hosts; required without `medium`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<PathConfig>,
-    /// From the hosts towards the root; follows `down` as `[up]` follows `[down]`.
+    /// From the hosts towards the root; its defaults depend on `down`, like those of `[up]` on `[down]`.
     pub up: Option<PathConfig>,
-    /// What both directions and all hosts behind the hop share, in place of `down`, `up` and `errors`.
+    /// A Wi-Fi or a cell that both directions and all hosts of the hop share, instead of `down`, `up`, `errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<MediumConfig>,
     /// Errors of the link, in both directions; none if absent.
@@ -41,14 +40,14 @@ pub struct HopConfig {
     /// The router at each end of the link.
     #[serde(default, skip_serializing_if = "RouterConfig::is_default")]
     pub router: RouterConfig,
-    /// True if the columns of the run (`utilisation`, `efficiency`, the queue) are those of this hop. If no
-    /// hop says so, they are those of the slowest hop in each direction.
+    /// True if the columns of the run (`utilisation`, `efficiency`, the queue) describe this hop. If no hop is
+    /// marked, they describe the slowest hop in each direction.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bottleneck: bool,
 }
 
 impl HopConfig {
-    /// One direction; none of a medium.
+    /// One direction; `None` for a medium.
     pub fn side(&self, direction: Direction) -> Option<&PathConfig> {
         match direction {
             Direction::Down => self.down.as_ref(),
@@ -60,7 +59,8 @@ impl HopConfig {
     fn check_kind(&self, faults: &mut Faults) {
         let Some(medium) = &self.medium else {
             return faults.require(self.down.is_some(), "down", || {
-                "is missing; add down.link with rate = \"1 Mbit/s\" and delay = \"50 ms\", say, or a medium"
+                "is missing; add for example down.link with rate = \"1 Mbit/s\" and delay = \"50 ms\", or a \
+                 medium"
                     .into()
             });
         };
@@ -69,7 +69,7 @@ impl HopConfig {
             [("down", self.down.is_some()), ("up", self.up.is_some()), ("errors", self.errors.is_some())]
         {
             faults.require(!stated, key, || {
-                "belongs to a link, but the hop has a medium; leave out one of the two".into()
+                "applies to a link, but the hop has a medium; leave out one of the two".into()
             });
         }
     }
@@ -91,7 +91,7 @@ impl HopConfig {
         faults.require(
             self.router.implementation == RouterImplementation::Lasthop,
             "router.implementation",
-            || "\"linux\": Linux' router stands before a single hop, that of [down]; leave it out".into(),
+            || "\"linux\": Linux' router needs a scenario with a single hop, [down]; leave it out".into(),
         );
     }
 }
@@ -111,18 +111,18 @@ impl RouterConfig {
     }
 }
 
-/// Implementation of the queues, rate, delay and losses between the LANs and the hosts behind them.
+/// Implementation of the queues, rate, delay and losses of a hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouterImplementation {
     /// The models of this program: router queue and link.
     #[default]
     Lasthop,
-    /// Linux' own: on the kernel engine a namespace that forwards, with HTB (its classes, or one with
-    /// `link.rate`) and a queue discipline in each class. The drop-tail queue of a lone class is netem
-    /// (`link.delay`, `queue.limit` in packets, which counts delayed packets too, and `errors` without good
-    /// states as independent loss). The model engine has models of all of these but netem. `link.send_buffer`
-    /// and RED's `avpkt` have no counterpart.
+    /// The queue disciplines of Linux: on the kernel engine, a namespace forwards packets through HTB (the
+    /// classes of the scenario, or one class with `link.rate`) and a queue discipline in each class. If there is
+    /// one class, its drop-tail queue is netem, with `link.delay`, with `queue.limit` in packets, which includes
+    /// delayed packets, and with `errors` without good states as independent loss. The model engine models all
+    /// of these except netem. `link.send_buffer` and RED's `avpkt` have no effect.
     Linux,
 }
 
@@ -130,33 +130,33 @@ pub enum RouterImplementation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
-    /// The hop that it hangs behind, or several: ways to the same host, the first of which is the default. If
-    /// absent, it is at the root.
+    /// The hop that connects the host, or several, each with its own path to the host; the first is the default
+    /// path. If absent, the host is at the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Behind>,
-    /// TCP of its ends of flows without their own `tcp`, merged over `[tcp]`.
+    /// TCP of this host, for flows without their own `tcp`; merged over `[tcp]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Box<TcpConfig>>,
-    /// What it is as a station, if it hangs behind a hop with a medium of the kind "wifi".
+    /// Properties as a station, for a host behind a hop with `medium.kind = "wifi"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wifi: Option<WifiStation>,
-    /// What it is as a user, if it hangs behind a hop with a medium of the kind "cell".
+    /// Properties as a user, for a host behind a hop with `medium.kind = "cell"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<CellUser>,
 }
 
-/// The hop or hops behind which a host hangs.
+/// The hop or hops that connect a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Behind {
     /// One hop.
     One(String),
-    /// Several, each a way to the host.
+    /// Several, each with a path to the host.
     Several(Vec<String>),
 }
 
 impl HostConfig {
-    /// The hops behind which it hangs; none at the root.
+    /// The hops that connect it, one per path; empty at the root.
     pub fn ways(&self) -> &[String] {
         match &self.behind {
             None => &[],
@@ -169,19 +169,18 @@ impl HostConfig {
 pub(crate) type Hops = BTreeMap<String, HopConfig>;
 pub(crate) type HostsByName = BTreeMap<String, HostConfig>;
 
-/// Whether a name can be a key without quotation marks, which the paths in messages rely on.
+/// True if a name can be a key without quotation marks, as the paths in messages assume.
 fn is_plain(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !name.is_empty() && name.bytes().all(allowed)
 }
 
-/// Checks names, and that each hop and host hangs behind something that exists. True if the network hangs
-/// together.
-pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Faults) -> bool {
+/// Checks names, and that each hop and host is connected to an existing hop. Returns true if so.
+pub(crate) fn check_tree(hops: &Hops, hosts: &HostsByName, faults: &mut Faults) -> bool {
     let before = faults.count();
     let loops = loops(hops);
     let names: Vec<&str> = hops.keys().map(String::as_str).collect();
-    let known = |behind: &str, faults: &mut Faults, key: &str| {
+    let check_exists = |behind: &str, faults: &mut Faults, key: &str| {
         faults.require(hops.contains_key(behind), key, || {
             format!("there is no hop {behind:?}{}", suggest(behind, &names))
         });
@@ -192,13 +191,13 @@ pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Fault
             hop.check_kind(faults);
             let behind = hop.behind.as_ref().and_then(|behind| hops.get(behind));
             faults.require(behind.is_none_or(|behind| behind.medium.is_none()), "behind", || {
-                "leads to a hop with a medium, whose stations are hosts; put a host there".into()
+                "is a hop with a medium, to which only hosts can be connected; connect a host instead".into()
             });
             if let Some(behind) = &hop.behind {
-                known(behind, faults, "behind");
+                check_exists(behind, faults, "behind");
             }
             faults.require(!loops.contains(name.as_str()), "behind", || {
-                "the hops hang behind each other in a loop; leave `behind` out for the one at the root".into()
+                "the hops form a loop; leave out `behind` of the hop at the root".into()
             });
         });
     }
@@ -207,39 +206,39 @@ pub(crate) fn hang_together(hops: &Hops, hosts: &HostsByName, faults: &mut Fault
             plain_name(name, faults);
             check_station(hops, host, faults);
             faults.require(name != SERVER, "", || {
-                format!("{SERVER:?} is what a peer is called that is no host; choose another name")
+                format!("{SERVER:?} is the name of the default peer of flows; choose another name")
             });
             let ways = host.ways();
             for (index, hop) in ways.iter().enumerate() {
-                known(hop, faults, "behind");
+                check_exists(hop, faults, "behind");
                 faults.require(!ways[..index].contains(hop), "behind", || {
-                    format!("{hop:?} is there twice; name it once")
+                    format!("{hop:?} is listed twice; list it once")
                 });
             }
             faults.require(host.behind.is_none() || !ways.is_empty(), "behind", || {
-                "the list is empty; name a hop, or leave `behind` out for a host at the root".into()
+                "the list is empty; add a hop, or leave out `behind` for a host at the root".into()
             });
         });
     }
     faults.count() == before
 }
 
-/// Requires that what a host states as a station is for a medium that it hangs directly behind.
+/// Requires that the keys `wifi` and `cell` of a host match the medium of its hop.
 fn check_station(hops: &Hops, host: &HostConfig, faults: &mut Faults) {
     let media = host.ways().iter().filter_map(|hop| hops.get(hop)?.medium.as_ref());
     let kinds: Vec<&str> = media.map(MediumConfig::kind).collect();
     if let Some(wifi) = &host.wifi {
         faults.require(kinds.contains(&"wifi"), "wifi", || {
-            "the host hangs behind no hop with medium.kind = \"wifi\"; leave it out".into()
+            "the host is not behind a hop with medium.kind = \"wifi\"; leave it out".into()
         });
         faults.below("wifi", |faults| wifi.check(faults));
     }
     let needs_cell = kinds.contains(&"cell");
     faults.require(host.cell.is_none() || needs_cell, "cell", || {
-        "the host hangs behind no hop with medium.kind = \"cell\"; leave it out".into()
+        "the host is not behind a hop with medium.kind = \"cell\"; leave it out".into()
     });
     faults.require(host.cell.is_some() || !needs_cell, "cell", || {
-        "is missing; write cell.rate = \"30 Mbit/s\" for a user with this rate if it had all slots".into()
+        "is missing; add for example cell.rate = \"30 Mbit/s\", the user's rate if it had all slots".into()
     });
     if let Some(cell) = &host.cell {
         faults.below("cell", |faults| cell.check(faults));
@@ -275,22 +274,22 @@ static PLAIN_WIFI: WifiStation = WifiStation::PLAIN;
 
 fn plain_name(name: &str, faults: &mut Faults) {
     faults.require(is_plain(name), "", || {
-        "a name has letters, digits, - and _ only; choose another one".into()
+        "a name may contain only letters, digits, - and _; choose another name".into()
     });
 }
 
-/// The hops that hang behind themselves. Each hop is visited once.
+/// The hops that are behind themselves. Visits each hop once.
 fn loops(hops: &Hops) -> BTreeSet<&str> {
     let behind =
         |hop: &str| hops.get_key_value(hops.get(hop)?.behind.as_deref()?).map(|(name, _)| name.as_str());
-    let (mut found, mut visits) = (BTreeSet::new(), BTreeMap::new());
+    let (mut in_loops, mut visits) = (BTreeSet::new(), BTreeMap::new());
     for (visit, start) in hops.keys().enumerate() {
         let mut at = Some(start.as_str());
         while let Some(hop) = at {
             if let Some(earlier) = visits.get(hop) {
                 if *earlier == visit {
                     let others = std::iter::successors(behind(hop), |other| behind(other));
-                    found.extend(others.take_while(|other| *other != hop).chain([hop]));
+                    in_loops.extend(others.take_while(|other| *other != hop).chain([hop]));
                 }
                 break;
             }
@@ -298,7 +297,7 @@ fn loops(hops: &Hops) -> BTreeSet<&str> {
             at = behind(hop);
         }
     }
-    found
+    in_loops
 }
 
 /// Checks each hop and host by itself.
@@ -309,7 +308,7 @@ pub(crate) fn check(hops: &Hops, hosts: &HostsByName, mtu: Bytes, time_limit: Du
     let marked: Vec<_> = hops.iter().filter(|(_, hop)| hop.bottleneck).map(|(name, _)| name).collect();
     if let [first, second, ..] = marked[..] {
         faults.require(false, &format!("hop.{second}.bottleneck"), || {
-            format!("{first:?} is the bottleneck already; leave one of the two out")
+            format!("{first:?} is marked as the bottleneck, too; leave out one of the two")
         });
     }
     for (name, host) in hosts {

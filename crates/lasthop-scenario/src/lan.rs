@@ -1,5 +1,5 @@
-//! Checks the streams of datagrams that a host offers to its network: a load above its capacity would let the
-//! queue grow without end.
+//! Checks that the streams of datagrams that a host sends do not exceed the capacity of its LAN or access link,
+//! whose queue has no limit.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,8 +11,7 @@ use lasthop_traffic::Datagrams;
 use crate::flow::{DataDirection, Flow};
 use crate::types::Scenario;
 
-/// Checks that the streams fit the network of the host that sends them: each stream by itself, and all
-/// streams that may send at once.
+/// Checks each stream alone, and all streams that may send at the same time.
 pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     let of_all = match (&scenario.atm, &scenario.lan) {
         (Some(atm), _) => (atm.access_rate, "atm.access_rate", false),
@@ -29,9 +28,9 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
         let place = format!("flow[{}].{}", stream.index, stream.datagrams.key);
         faults.require(load.share <= WHOLE, &place, || {
             let others =
-                if load.streams > 1 { " with the streams that may send at the same time" } else { "" };
+                if load.streams > 1 { " together with streams that may send at the same time" } else { "" };
             format!(
-                "\"{}\" of payload and its headers would take {:.0} % of {key} = \"{rate}\"{others}, and \
+                "\"{}\" of payload plus headers would take {:.0} % of {key} = \"{rate}\"{others}, and \
                  datagrams would pile up in the host; lower it, or raise {key}",
                 stream.datagrams.rate,
                 100.0 * load.share as f64 / WHOLE as f64
@@ -43,26 +42,24 @@ pub fn streams_fit(scenario: &Scenario, faults: &mut Faults) {
     }
 }
 
-/// The full capacity of a network, in the units of loads. They are integers, so that the order of a sum does
-/// not matter.
+/// The full capacity of a network in units of `Load::share`: integers, whose sums do not depend on the order.
 const WHOLE: u128 = 1 << 40;
 
-/// The share of a network that some streams fill.
+/// The share of a network's capacity that some streams use.
 #[derive(Clone, Copy, Default)]
 struct Load {
     streams: usize,
     share: u128,
 }
 
-/// The streams that share the LAN, by their index, and the load at the start of each: the load is greatest
-/// when some stream starts.
+/// For each stream on the LAN, by index, the load at its start. The maximum load occurs at some stream's start.
 fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
     let mut sharing: Vec<&Stream<'_>> = streams.iter().filter(|stream| stream.access.is_none()).collect();
     sharing.sort_by_key(|stream| stream.first);
     let mut met = BTreeMap::new();
     let mut sending: BTreeMap<DataDirection, Load> = BTreeMap::new();
     let mut ends = BinaryHeap::new();
-    for starting in sharing.chunk_by(|one, next| one.first == next.first) {
+    for starting in sharing.chunk_by(|stream, next| stream.first == next.first) {
         while let Some(&Reverse((last, ways, share))) = ends.peek()
             && last <= starting[0].first
         {
@@ -121,7 +118,7 @@ impl<'a> Stream<'a> {
         Some(Self { index, ways: flow.direction, many: flow.many(), access, datagrams, first, last })
     }
 
-    /// The part of a network of this rate that each flow of its entry fills while it sends.
+    /// The share of a network with this rate that one flow of the entry uses.
     fn share(&self, rate: Rate) -> u128 {
         let datagram = rate.transmission_time(self.datagrams.payload.0 as u32 + Datagram::HEADER_BYTES);
         u128::from(datagram.as_nanos()) * WHOLE / u128::from(self.datagrams.interval.as_nanos())

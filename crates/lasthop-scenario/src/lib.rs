@@ -1,20 +1,19 @@
 //! Scenario files: types, validation, JSON Schema, factor matrix.
 //!
-//! A file goes through these steps, each a module. Every error names file, line, key and remedy:
+//! A file passes through these modules. Every error gives the file, line, key and a remedy:
 //!
 //! 1. `source` turns bytes into text, with lines;
-//! 2. `tree` turns text into a tree of values that know their places, and merges trees; `extends` merges a
-//!    file over another file or over one of the `presets`;
-//! 3. `schema` and `check` hold the tree against the JSON Schema that is derived from the types;
-//! 4. `matrix` determines which combinations of levels are cells; `range` handles factors between two ends,
-//!    and their points; `when` handles levels that depend on other levels; `study` joins these steps;
-//! 5. `compose` merges each cell's levels over the base and over the TCP profile; `assume` adds the values
-//!    that none of these states;
+//! 2. `tree` turns text into a tree of values with positions, and merges trees; `extends` merges a file over
+//!    another file or over one of the `presets`;
+//! 3. `schema` and `check` compare the tree with the JSON Schema that is derived from the types;
+//! 4. `matrix` determines which combinations of levels are cells; `range` handles factors that are ranges, and
+//!    their points; `when` handles levels that depend on other levels; `study` combines these steps;
+//! 5. `compose` merges each cell's levels over the base and over the TCP profile; `assume` adds defaults;
 //! 6. `validate` collects the faults within the parts of the merged [`Scenario`] and between them; `notes`
 //!    reports settings that are probably unintended; `estimate` computes the cost of a run; `facts` collects
 //!    the facts for stories and pictures.
 //!
-//! Each step repairs the faults that it finds, so that the next steps can find other faults.
+//! Each step repairs the faults that it finds, so that the next steps can report others.
 
 mod assume;
 mod check;

@@ -1,4 +1,4 @@
-//! Which combinations of levels are cells.
+//! Expands factors and the blocks of `[[matrix]]` into cells.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use crate::error::{Problem, Span, suggest};
 use crate::findings::Findings;
 use crate::tree::{Entry, Node};
 
-/// Maximum number of cells of a study, and so of points. A larger matrix is a mistake in one of its blocks.
+/// Maximum number of cells, and so of points. A larger matrix is probably a mistake in a block.
 pub const CELLS_MAX: usize = 10_000;
 
-/// Maximum number of combinations that the blocks of a matrix list; repeated ones count each time.
+/// Maximum number of combinations in all blocks together, including repeated ones.
 const LISTED_MAX: usize = 100 * CELLS_MAX;
 
 /// Maximum number of factors of a study: every pair is compared in every cell.
@@ -26,18 +26,18 @@ impl Factor<'_> {
     }
 }
 
-/// For every cell the index of its level of every factor. Cells stand in the order of the blocks, the
-/// last factor varying fastest, each cell once. The `ranges` are not part of it. A factor or level that a
-/// block lists and that does not exist is reported and left out.
+/// Returns the cells, each as an index of a level per factor, without the `ranges`. Cells are in the order of
+/// the blocks, the last factor varying fastest, each cell once. Unknown factors and levels in a block are
+/// reported and skipped.
 pub fn expand(
     factors: &[Factor<'_>],
     ranges: &[&str],
     matrix: Option<&Node>,
-    found: &mut Findings,
+    findings: &mut Findings,
 ) -> Vec<Vec<usize>> {
     let all: Vec<Vec<usize>> = factors.iter().map(|factor| (0..factor.levels.len()).collect()).collect();
     let Some(blocks) = matrix.and_then(Node::items) else {
-        return product(&all, None, found);
+        return product(&all, None, findings);
     };
     let mut cells = Vec::new();
     let mut seen = BTreeSet::new();
@@ -48,12 +48,12 @@ pub fn expand(
             if ranges.contains(&entry.key.as_str()) {
                 let message =
                     format!("`matrix`: factor `{}` is a range and has no levels; leave it out", entry.key);
-                found.add(Problem::new(entry.span, message));
-            } else if let Some((factor, levels)) = listed_levels(factors, entry, found) {
+                findings.add(Problem::new(entry.span, message));
+            } else if let Some((factor, levels)) = listed_levels(factors, entry, findings) {
                 choice[factor] = levels;
             }
         }
-        let combinations = product(&choice, block.span, found);
+        let combinations = product(&choice, block.span, findings);
         listed += combinations.len();
         for cell in combinations {
             if seen.insert(cell.clone()) {
@@ -61,7 +61,7 @@ pub fn expand(
             }
         }
         if cells.len() > CELLS_MAX || listed > LISTED_MAX {
-            found.add(too_many(block.span));
+            findings.add(too_many(block.span));
             return Vec::new();
         }
     }
@@ -69,11 +69,15 @@ pub fn expand(
 }
 
 /// One line of a block: the index of the factor, and the indices of the listed levels.
-fn listed_levels(factors: &[Factor<'_>], entry: &Entry, found: &mut Findings) -> Option<(usize, Vec<usize>)> {
+fn listed_levels(
+    factors: &[Factor<'_>],
+    entry: &Entry,
+    findings: &mut Findings,
+) -> Option<(usize, Vec<usize>)> {
     let names: Vec<&str> = factors.iter().map(|factor| factor.name).collect();
     let Some(index) = names.iter().position(|name| *name == entry.key) else {
         let message = format!("`matrix`: unknown factor `{}`{}", entry.key, suggest(&entry.key, &names));
-        found.add(Problem::new(entry.span, message));
+        findings.add(Problem::new(entry.span, message));
         return None;
     };
     let names = factors[index].level_names();
@@ -81,13 +85,13 @@ fn listed_levels(factors: &[Factor<'_>], entry: &Entry, found: &mut Findings) ->
     let level = |item: &Node| {
         let written = item.text().unwrap_or_default();
         let index = places.get(written).copied();
-        if index.is_none() && !found.is_full() {
+        if index.is_none() && !findings.is_full() {
             let factor = &entry.key;
             let message = format!(
                 "`matrix.{factor}`: unknown level {written:?} of factor `{factor}`{}",
                 suggest(written, &names)
             );
-            found.add(Problem::new(item.span, message));
+            findings.add(Problem::new(item.span, message));
         }
         index
     };
@@ -95,11 +99,11 @@ fn listed_levels(factors: &[Factor<'_>], entry: &Entry, found: &mut Findings) ->
     Some((index, levels))
 }
 
-fn product(choices: &[Vec<usize>], span: Option<Span>, found: &mut Findings) -> Vec<Vec<usize>> {
+fn product(choices: &[Vec<usize>], span: Option<Span>, findings: &mut Findings) -> Vec<Vec<usize>> {
     let mut cells = vec![Vec::new()];
     for choice in choices {
         if cells.len().saturating_mul(choice.len()) > CELLS_MAX {
-            found.add(too_many(span));
+            findings.add(too_many(span));
             return Vec::new();
         }
         cells = cells
@@ -116,7 +120,7 @@ pub fn too_many(span: Option<Span>) -> Problem {
     Problem::new(
         span,
         format!(
-            "the factors make more than {CELLS_MAX} cells; list fewer levels in [[matrix]], or sample fewer \
+            "the factors have more than {CELLS_MAX} cells; list fewer levels in [[matrix]], or sample fewer \
              points"
         ),
     )

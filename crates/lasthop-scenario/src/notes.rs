@@ -1,4 +1,4 @@
-//! Notes on scenarios that can be run, but are probably unintended.
+//! Notes on settings that are valid, but probably unintended.
 
 use lasthop_core::Fault;
 
@@ -6,7 +6,7 @@ use crate::flow::Flow;
 use crate::topology::Tree;
 use crate::types::Scenario;
 
-/// Flows that will send or transfer nothing, and queues that do not suit their links; and why.
+/// Notes flows that will send or transfer nothing, and queues that do not suit their links.
 pub fn notes(scenario: &Scenario) -> Vec<Fault> {
     let tree = scenario.tree();
     let flows = scenario.flow.iter().enumerate();
@@ -28,8 +28,8 @@ fn start(scenario: &Scenario, tree: &Tree, flow: &Flow) -> Option<String> {
     let (start, limit, name) = (flow.traffic().start().least(), scenario.time_limit, flow.traffic().name());
     if start >= limit {
         return Some(format!(
-            "{name} sends nothing: it starts after \"{start}\" at the earliest, and the run ends after \
-             time_limit = \"{limit}\"; raise that, or start earlier"
+            "{name} sends nothing: it starts after \"{start}\" at the earliest, but the run ends after \
+             time_limit = \"{limit}\"; raise time_limit, or start earlier"
         ));
     }
     let round_trip = scenario.round_trip(tree, flow);
@@ -37,7 +37,7 @@ fn start(scenario: &Scenario, tree: &Tree, flow: &Flow) -> Option<String> {
     (opens && start + round_trip >= limit).then(|| {
         format!(
             "{name} transfers nothing: the run ends after time_limit = \"{limit}\", before the first round \
-             trip of \"{round_trip}\" is over; raise that, or start earlier"
+             trip of \"{round_trip}\" is over; raise time_limit, or start earlier"
         )
     })
 }

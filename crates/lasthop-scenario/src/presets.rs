@@ -1,4 +1,4 @@
-//! Named last hops. They are part of the program, so that a file in any folder can extend them.
+//! Named last hops, compiled in so that a file in any folder can extend them.
 
 /// The folder `presets` by the names of its files.
 macro_rules! presets {
@@ -34,7 +34,7 @@ const COMMON: &str = "base";
 
 /// The text of a preset.
 pub fn text(name: &str) -> Option<&'static str> {
-    PRESETS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, text)| *text)
 }
 
 /// The presets for users.

@@ -1,4 +1,4 @@
-//! Factors whose levels are numbers between two ends, and the points at which they are sampled.
+//! Factors whose levels are a range of numbers, and the points at which they are sampled.
 //!
 //! ```toml
 //! [factor.rate]
@@ -24,13 +24,13 @@ use crate::tree::{Entry, Node, Value};
 /// Keys of a factor that is a range.
 pub const KEYS: [&str; 4] = ["from", "to", "scale", "sets"];
 
-/// The key of a file that says how ranges are sampled.
+/// The key of a file that sets how ranges are sampled.
 pub const SAMPLE: &str = "sample";
 
-/// Number of points, if a file states none.
+/// Default number of points.
 pub const POINTS: u32 = 64;
 
-/// How points are spread over the ranges.
+/// How points are distributed over the ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -58,7 +58,7 @@ pub struct Sample {
     pub method: Method,
     /// Number of points.
     pub points: u32,
-    /// How many numbers from 0 to 1 a point has.
+    /// Number of coordinates of a point.
     pub dimensions: usize,
     /// Seed that determines the points.
     pub seed: u64,
@@ -79,7 +79,7 @@ impl Sampler<'_> {
     /// A sampler for files without ranges: a range is an error.
     pub const NONE: Sampler<'static> = Sampler {
         points: None,
-        draw: &|_| Err("a range cannot be sampled here; state levels instead".into()),
+        draw: &|_| Err("ranges cannot be sampled here; write levels instead".into()),
     };
 }
 
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for End {
 }
 
 fn number_of<E: serde::de::Error>(amount: Option<Amount>) -> Result<Amount, E> {
-    amount.ok_or_else(|| E::custom("is no end of a range; write \"64 kbit/s\" or 0.5, say"))
+    amount.ok_or_else(|| E::custom("is not the end of a range; write for example \"64 kbit/s\" or 0.5"))
 }
 
 /// A factor that is a range.
@@ -108,7 +108,7 @@ fn number_of<E: serde::de::Error>(amount: Option<Amount>) -> Result<Amount, E> {
 pub struct RangeFactor<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its index among all factors of the file.
+    /// Index among all factors of the file.
     pub place: usize,
     /// The range of its levels.
     pub range: Range,
@@ -119,7 +119,7 @@ pub struct RangeFactor<'a> {
 }
 
 impl RangeFactor<'_> {
-    /// The values that a level sets in the scenario; their place is where the file names the key.
+    /// The values that a level sets in the scenario; their spans are those of `sets`.
     pub fn level(&self, amount: Amount) -> Node {
         let value = match amount.kind {
             Kind::Whole => Value::Integer(amount.number() as i64),
@@ -129,7 +129,7 @@ impl RangeFactor<'_> {
         self.part(&Node { span: None, value })
     }
 
-    /// The values that its ends set, with the places of the ends.
+    /// The values that its ends set, with the spans of the ends.
     pub fn ends(&self) -> [(Amount, Node); 2] {
         let [from, to] = self.range.ends();
         [(from, self.part(&self.ends[0])), (to, self.part(&self.ends[1]))]
@@ -151,19 +151,19 @@ impl RangeFactor<'_> {
     }
 }
 
-/// True if a factor is a range and has no levels with names.
+/// True if a factor is a range, rather than named levels.
 pub fn is_range(factor: &Node) -> bool {
     let stated = |key: &&str| factor.get(key).is_some_and(|node| node.table().is_none());
     KEYS.iter().any(stated)
 }
 
-/// Reads the factors that are ranges. A faulty range is reported and left out.
-pub fn read<'a>(factors: &'a [Entry], found: &mut Findings) -> Vec<RangeFactor<'a>> {
+/// Reads the factors that are ranges. Faulty ranges are reported and skipped.
+pub fn read<'a>(factors: &'a [Entry], findings: &mut Findings) -> Vec<RangeFactor<'a>> {
     let mut ranges: Vec<RangeFactor<'a>> = Vec::new();
     for (place, factor) in factors.iter().enumerate().filter(|(_, factor)| is_range(&factor.node)) {
         match range(place, factor).and_then(|range| set_once(&ranges, range)) {
             Ok(range) => ranges.push(range),
-            Err(problem) => found.add(problem),
+            Err(problem) => findings.add(problem),
         }
     }
     ranges
@@ -173,13 +173,14 @@ fn range(place: usize, factor: &Entry) -> Result<RangeFactor<'_>, Problem> {
     let name = format!("factor.{}", factor.key);
     let entries = factor.node.table().map_or(&[][..], Vec::as_slice);
     if let Some(level) = entries.iter().find(|entry| !KEYS.contains(&entry.key.as_str())) {
-        let message = format!("`{name}`: a range has no levels; leave out {}, or from and to", level.key);
+        let message =
+            format!("`{name}`: a range has no named levels; leave out {}, or from and to", level.key);
         return Err(Problem::new(level.span, message));
     }
     let [from, to] = [end(factor, "from", "64 kbit/s")?, end(factor, "to", "10 Mbit/s")?];
     let sets = factor.node.get("sets").ok_or_else(|| {
         let message = format!(
-            "missing key `{name}.sets`: the key of the scenario that is set to the level; add for example \
+            "missing key `{name}.sets`: the key of the scenario that the levels set; add for example \
              sets = \"down.link.rate\""
         );
         Problem::new(factor.span, message)
@@ -209,13 +210,13 @@ fn end(factor: &Entry, key: &str, example: &str) -> Result<Amount, Problem> {
 /// The range between two ends.
 fn spread(name: &str, factor: &Entry, from: Amount, to: Amount, scale: Scale) -> Result<Range, Problem> {
     let span = |key| factor.node.span_of(key);
-    // If one end is 0 and the other 0.5, the 0 is not a count.
+    // The ends 0 and 0.5 are both real numbers.
     let (from, to) = match (from.kind, to.kind) {
         (Kind::Real, Kind::Whole) | (Kind::Whole, Kind::Real) => (from.as_real(), to.as_real()),
         _ => (from, to),
     };
-    let shown = |key: &str| factor.node.get(key).map(Node::shown).unwrap_or_default();
-    let (low, high) = (shown("from"), shown("to"));
+    let text = |key: &str| factor.node.get(key).map(Node::rendered).unwrap_or_default();
+    let (low, high) = (text("from"), text("to"));
     if from.kind != to.kind {
         let message = format!(
             "`{name}.to`: {high:?} is {}, but `from` = {low:?} is {}; write both in units of the same kind",
@@ -233,7 +234,7 @@ fn spread(name: &str, factor: &Entry, from: Amount, to: Amount, scale: Scale) ->
         return Err(Problem::new(span("from"), message));
     }
     let message = format!(
-        "`{name}.scale`: a logarithmic scale never reaches `from` = {low:?}; start above zero, or write \
+        "`{name}.scale`: a logarithmic scale cannot include `from` = {low:?}; start above zero, or write \
          scale = \"linear\""
     );
     Err(Problem::new(span("scale"), message))
@@ -244,8 +245,8 @@ fn steps(name: &str, key: &Node) -> Result<Vec<String>, Problem> {
     let text = key.text().unwrap_or_default();
     let wrong = || {
         let message = format!(
-            "`{name}.sets`: {text:?} is not a key of the scenario; write it as a level of a factor would, \
-             \"down.link.rate\" or \"flow.NAME.bytes\" say"
+            "`{name}.sets`: {text:?} is not a key of the scenario; write it as in a level of a factor, for \
+             example \"down.link.rate\" or \"flow.NAME.bytes\""
         );
         Problem::new(key.span, message)
     };
@@ -260,13 +261,13 @@ fn steps(name: &str, key: &Node) -> Result<Vec<String>, Problem> {
     if node.value == Value::Integer(0) { Ok(steps) } else { Err(wrong()) }
 }
 
-/// Two ranges that set one key would contradict each other in every cell.
+/// Rejects a range that sets a key of an earlier range.
 fn set_once<'a>(earlier: &[RangeFactor<'_>], range: RangeFactor<'a>) -> Result<RangeFactor<'a>, Problem> {
     for (path, span) in &range.sets {
-        let other = earlier.iter().find(|other| other.sets.iter().any(|(known, _)| known == path));
+        let other = earlier.iter().find(|other| other.sets.iter().any(|(other, _)| other == path));
         if let Some(other) = other {
             let message = format!(
-                "`factor.{}.sets`: factor `{}` sets `{}` too; leave it to one of them",
+                "`factor.{}.sets`: factor `{}` sets `{}`, too; set it in one factor only",
                 range.name,
                 other.name,
                 path.join(".")
@@ -277,7 +278,7 @@ fn set_once<'a>(earlier: &[RangeFactor<'_>], range: RangeFactor<'a>) -> Result<R
     Ok(range)
 }
 
-/// The file's settings for its points; `points`, if given, overrides the number.
+/// The file's settings for its points; `points` overrides the number.
 pub fn sample(file: &Node, ranges: &[RangeFactor<'_>], seed: u64, points: Option<u32>) -> Sample {
     let stated = file.get(SAMPLE);
     let method = stated.and_then(|sample| sample.get("method")?.read::<Method>().ok());
@@ -290,18 +291,18 @@ pub fn sample(file: &Node, ranges: &[RangeFactor<'_>], seed: u64, points: Option
     }
 }
 
-/// The settings for points that a file with ranges leaves out.
+/// The settings for points that a file with ranges omits.
 pub fn assumed(file: &Node, sample: Sample, points: Option<u32>) -> Vec<Assumption> {
     let keys = [("method", sample.method.name().to_owned()), ("points", sample.points.to_string())];
     let stated = |key: &str| {
-        let asked = key == "points" && points.is_some();
-        asked || file.get(SAMPLE).is_some_and(|sample| sample.get(key).is_some())
+        let is_option = key == "points" && points.is_some();
+        is_option || file.get(SAMPLE).is_some_and(|sample| sample.get(key).is_some())
     };
     let missing = keys.into_iter().filter(|(key, _)| !stated(key));
     missing.map(|(key, value)| Assumption::new(format!("{SAMPLE}.{key}"), value, "default")).collect()
 }
 
-/// Draws the levels of all ranges, a row for each point. Points with the same levels appear once.
+/// Draws the levels of all ranges, one row per point. Points with the same levels appear once.
 pub fn levels(
     ranges: &[RangeFactor<'_>],
     sample: Sample,
@@ -317,19 +318,17 @@ pub fn levels(
     Ok(points)
 }
 
-/// Notes on a sample that resulted in `points` different points.
+/// Notes on a sample that has `points` different points.
 pub fn note(sample: Sample, points: usize) -> Option<String> {
     let drawn = sample.points;
     if sample.method == Method::Sobol && !drawn.is_power_of_two() {
         let (below, above) = (drawn.next_power_of_two() / 2, drawn.next_power_of_two());
         return Some(format!(
-            "`sample.points`: {drawn} is no power of two; a Sobol sequence covers ranges evenly with {below} \
+            "`sample.points`: {drawn} is not a power of two; a Sobol sequence covers ranges evenly with {below} \
              or {above} points"
         ));
     }
     (points < drawn as usize).then(|| {
-        format!(
-            "`sample.points`: whole numbers coincide, so that {drawn} points make {points} different ones"
-        )
+        format!("`sample.points`: only {points} of {drawn} points differ, because levels are whole numbers")
     })
 }

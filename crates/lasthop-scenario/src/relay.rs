@@ -1,6 +1,5 @@
-//! Relays: a flow over TCP ends in one and goes on from there on a connection of its own (split TCP, a
-//! performance-enhancing proxy, RFC 3135, section 2.4). In the records such a flow is three: the whole, and
-//! the connections on the two sides of the relay.
+//! Relays, which split a TCP flow into two connections (performance-enhancing proxies, RFC 3135, section 2.4).
+//! The records contain three flows: the whole, and the connections on the two sides of the relay.
 
 use std::borrow::Cow;
 
@@ -13,15 +12,13 @@ use crate::flow::Flow;
 use crate::topology::Tree;
 use crate::types::Scenario;
 
-/// The flows of an application between two hosts that send packets to each other, or the whole flows through
-/// a relay. Its number is the `application` of its flows.
+/// The flows of an application between two hosts that exchange packets, or the whole flows through a relay.
+/// Its index is the `application` of its flows.
 #[derive(Clone, Debug)]
 pub struct HostPair<'a> {
-    /// The application.
     pub instance: Instance<'a>,
-    /// Its number.
+    /// The number of the instance.
     pub application: u32,
-    /// What its flows are.
     pub part: Part,
 }
 
@@ -33,7 +30,7 @@ impl HostPair<'_> {
 }
 
 impl Scenario {
-    /// The host pairs of a run: first one for each application, then two for each one with a relay.
+    /// The host pairs of a run: first one per application, then two more per application with a relay.
     pub fn host_pairs(&self) -> Vec<HostPair<'_>> {
         let (mut host_pairs, mut sides) = (Vec::new(), Vec::new());
         for (application, instance) in (0..).zip(self.applications()) {
@@ -93,7 +90,7 @@ impl Scenario {
         }
     }
 
-    /// TCP at an end of a part of a flow. The relay's own has the flow's, and towards its hop what it states.
+    /// TCP at an end of a part of a flow. A relay uses `relay.tcp` towards its hop, and the flow's TCP elsewhere.
     pub fn tcp_of_part<'a>(&'a self, flow: &'a Flow, part: Part, end: Host) -> &'a TcpConfig {
         let Some(relay) = flow.relay.as_ref().filter(|_| part.relay_end() == Some(end)) else {
             return self.tcp_at(flow, end);
@@ -119,11 +116,11 @@ impl Scenario {
         tree.route(hop(sender), hop(sender.other()))
     }
 
-    /// Checks the relay of a flow whose ends are known.
+    /// Checks the relay of a flow whose ends are valid.
     pub(crate) fn check_relay(&self, flow: &Flow, faults: &mut Faults) {
         let Some(relay) = &flow.relay else { return };
         if !self.names_hops() {
-            return faults.require(false, "relay", || "a relay stands at a hop; leave out [atm]".into());
+            return faults.require(false, "relay", || "a relay needs a hop; leave out [atm]".into());
         }
         let names: Vec<&str> = self.hop.keys().map(String::as_str).collect();
         let tree = self.tree();
@@ -138,7 +135,7 @@ impl Scenario {
             format!("the flow does not cross {:?} (accepted: {})", relay.at, on_way.join(", "))
         });
         faults.require(!self.host.contains_key(&relay.name()), "relay.at", || {
-            format!("the relay would be called {:?}, and a host is; give the host another name", relay.name())
+            format!("the relay's name is {:?}, as that of a host; rename the host", relay.name())
         });
     }
 }

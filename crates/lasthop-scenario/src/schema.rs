@@ -1,4 +1,4 @@
-//! JSON Schemas, derived from the types: of a complete scenario, and of a scenario file.
+//! JSON Schemas of complete scenarios and of scenario files, derived from the types.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -15,27 +15,27 @@ use crate::when;
 
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(|| schema_for!(Scenario).to_value());
 
-/// Schema of a scenario file. A required value of a scenario may stand in the file, in a level or in an
-/// extended file. So only tables that are always stated as a whole have required keys.
+/// Schema of a scenario file. A value may be in the file, in a level or in an extended file, so only tables
+/// that are always written as a whole have required keys.
 pub static FILE: LazyLock<Value> = LazyLock::new(file_schema);
 
-/// Keys that are true or false, or have a word for neither; of others, `false` removes an inherited value.
+/// Keys for which `false` is a value. In all others, `false` removes an inherited value.
 pub static SWITCHES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    fn collect(schema: &Value, found: &mut BTreeSet<String>) {
+    fn collect(schema: &Value, keys: &mut BTreeSet<String>) {
         let properties = schema["properties"].as_object().into_iter().flatten();
-        found.extend(properties.filter(|(_, property)| is_switch(property)).map(|(key, _)| key.clone()));
+        keys.extend(properties.filter(|(_, property)| is_switch(property)).map(|(key, _)| key.clone()));
         match schema {
-            Value::Object(parts) => parts.values().for_each(|part| collect(part, found)),
-            Value::Array(parts) => parts.iter().for_each(|part| collect(part, found)),
+            Value::Object(parts) => parts.values().for_each(|part| collect(part, keys)),
+            Value::Array(parts) => parts.iter().for_each(|part| collect(part, keys)),
             _ => {}
         }
     }
-    let mut found = BTreeSet::new();
-    collect(&SCENARIO, &mut found);
-    found
+    let mut keys = BTreeSet::new();
+    collect(&SCENARIO, &mut keys);
+    keys
 });
 
-/// Whether a property of the scenario may be true or false, or off.
+/// True if a property may be a boolean, "off" or "none".
 fn is_switch(property: &Value) -> bool {
     let definition = referenced(property).map(|name| &SCENARIO["$defs"][name]);
     let choices = ["anyOf", "oneOf"].into_iter().filter_map(|choices| property[choices].as_array()).flatten();
@@ -57,8 +57,7 @@ pub fn json_schema() -> String {
     format!("{:#}", *FILE)
 }
 
-/// A scenario in which every part may be absent, once as the base at the top of the file and once for the
-/// levels of factors, together with the keys of a study.
+/// The keys of a study, and a scenario with all keys optional: at the top of the file and in levels of factors.
 fn file_schema() -> Value {
     let mut scenario = SCENARIO.as_object().cloned().unwrap_or_default();
     let mut definitions = object(scenario.remove("$defs").unwrap_or_default());
@@ -81,7 +80,7 @@ fn file_schema() -> Value {
     }
     definitions.insert("Level".into(), level.into());
     let end = json!({
-        "description": "The end of a range: a number, or a text with a number and a unit",
+        "description": "The end of a range: a number, or a string with a number and a unit",
         "anyOf": [{ "type": "string", "examples": ["64 kbit/s"] }, { "type": "number" }],
     });
     definitions.insert("End".into(), end);
@@ -99,7 +98,7 @@ fn file_schema() -> Value {
     file
 }
 
-/// A flow may lack a name; its TCP is merged over the scenario's, and its relay's TCP over its own.
+/// Makes the name of a flow, and all keys in its `tcp` and its relay's `tcp`, optional.
 fn flows_may_leave_out(definitions: &mut Map<String, Value>) {
     let mut flow = definitions.get("Flow").cloned().unwrap_or_default();
     for kind in flow["oneOf"].as_array_mut().into_iter().flatten() {
@@ -124,7 +123,7 @@ fn referenced(schema: &Value) -> Option<&str> {
 fn when_schema() -> Value {
     json!({
         "type": "object",
-        "description": "Values that the level adds in combination with levels of other factors: by factor, \
+        "description": "Values that the level sets only in combination with levels of other factors: by factor, \
         then by level",
         "additionalProperties": {
             "type": "object",
@@ -136,18 +135,18 @@ fn when_schema() -> Value {
 fn range_schema() -> Value {
     json!({
         "type": "object",
-        "description": "A factor that takes any level between two ends",
+        "description": "A factor whose levels are the values between two ends",
         "minProperties": 1,
         "properties": {
             "from": { "$ref": "#/$defs/End" },
             "to": { "$ref": "#/$defs/End" },
             "scale": {
-                "description": "Whether equal differences or equal ratios are equally likely",
+                "description": "Distribution of the levels: uniform, or uniform in the logarithm",
                 "oneOf": [{ "const": "linear" }, { "const": "log" }],
                 "default": "linear",
             },
             "sets": {
-                "description": "The key of the scenario that is set to the level, such as down.link.rate, \
+                "description": "The key of the scenario that the levels set, such as down.link.rate, \
                 or several keys",
                 "anyOf": [
                     { "type": "string", "examples": ["down.link.rate"] },
@@ -159,34 +158,33 @@ fn range_schema() -> Value {
     })
 }
 
-/// Python reads the claims (`docs/reference/claims.md`).
+/// Python parses the claims (`docs/reference/claims.md`).
 fn claims_schema() -> Value {
     let text = |description: &str| json!({ "type": "string", "description": description });
     let list = json!({ "type": "array", "items": { "type": "string" } });
     json!({
         "type": "array",
-        "description": "What must hold of the results: statements that `lasthop check` judges and `lasthop \
-                        run` shows, in the language of docs/reference/claims.md. A file that extends another one does \
-                        not inherit them",
+        "description": "Statements about the results, in the language of docs/reference/claims.md, which `lasthop run` \
+                        and `lasthop check` evaluate. They are not inherited through `extends`",
         "items": {
             "type": "object",
             "required": ["id", "text"],
             "properties": {
                 "id": text("Name of the claim"),
                 "text": text("The statement in words"),
-                "section": text("Where the source of the statement has it"),
-                "reading": text("How its words were understood"),
-                "explanation": text("Why it does not hold"),
-                "contradicts_source": text("What the same source says against it"),
-                "story": text("The command that tells of one run"),
-                "uncomputable": text("Why no number answers it, in place of `holds`"),
+                "section": text("Section of the statement in its source"),
+                "reading": text("Interpretation of the statement"),
+                "explanation": text("Explanation if the statement does not hold"),
+                "contradicts_source": text("A statement of the same source that contradicts it"),
+                "story": text("The command that shows an example run"),
+                "uncomputable": text("Reason why the statement cannot be computed, instead of `holds`"),
                 "holds": {
-                    "description": "The statement as an expression, or several that must all hold",
+                    "description": "The statement as an expression, or a list of expressions that must all hold",
                     "anyOf": [{ "type": "string", "examples": ["p95(elapsed_s) < 9"] }, list],
                 },
                 "where": {
                     "type": "object",
-                    "description": "The levels that it is about, by factor",
+                    "description": "The levels to which the statement applies, by factor",
                     "additionalProperties": {
                         "anyOf": [{ "type": "string" }, { "type": "number" }, list],
                     },
@@ -205,13 +203,13 @@ fn sample_schema() -> Value {
         "description": "The points at which factors with a range are sampled",
         "properties": {
             "method": {
-                "description": "How points are spread: a scrambled Sobol sequence, or a Latin hypercube",
+                "description": "Sampling method: a scrambled Sobol sequence, or a Latin hypercube",
                 "oneOf": [{ "const": "sobol" }, { "const": "latin-hypercube" }],
                 "default": "sobol",
             },
             "points": {
                 "type": "integer", "minimum": 1, "maximum": matrix::CELLS_MAX, "default": range::POINTS,
-                "description": "Number of points; for a Sobol sequence a power of two",
+                "description": "Number of points; for a Sobol sequence, preferably a power of two",
             },
         },
         "additionalProperties": false,
@@ -224,17 +222,17 @@ fn study_properties() -> Map<String, Value> {
     let properties = json!({
         "extends": {
             "type": "string", "examples": ["study.toml", "lte"],
-            "description": "Scenario file that this file is merged over, relative to this file's folder, \
-                            or a preset of `lasthop shell --list`. Tables are merged; other values, lists \
-                            and distributions are replaced. Factors of this file come last, and their \
-                            levels may change values that levels of the extended file set. The value false \
-                            removes an inherited key that is no switch",
+            "description": "Scenario file that this file extends, relative to this file's folder, or a preset \
+                            of `lasthop shell --list`. Tables are merged; lists, distributions and other values \
+                            are replaced. Factors of this file come last, and their levels may change values \
+                            that levels of the extended file set. The value false removes an inherited key, \
+                            except where the key itself may be true or false",
         },
         "name": {
             "type": "string", "pattern": name,
-            "description": "Short name, also of output folders; that of the file if absent",
+            "description": "Short name, also used for output folders; if absent, the file name",
         },
-        "title": { "type": "string", "description": "Title of the report; the name if absent" },
+        "title": { "type": "string", "description": "Title of the report; if absent, the name" },
         "description": { "type": "string", "description": "Description of the study" },
         "seed": {
             "type": "integer", "minimum": 0, "default": SEED,
@@ -246,7 +244,7 @@ fn study_properties() -> Map<String, Value> {
         },
         "factor": {
             "type": "object",
-            "description": "Factors by name: each has levels by name, or a range of levels",
+            "description": "Factors by name, each with named levels or a range",
             "propertyNames": { "pattern": label },
             "additionalProperties": {
                 "anyOf": [
@@ -262,9 +260,8 @@ fn study_properties() -> Map<String, Value> {
         "sample": sample_schema(),
         "matrix": {
             "type": "array", "minItems": 1,
-            "description": "Blocks of cells. Each block is the product of the levels it lists; a factor \
-                            that is not listed takes all its levels. Without any block: the product of all \
-                            levels",
+            "description": "Blocks of cells. Each block is the product of the levels that it lists, with all \
+                            levels of a factor that it does not list. If absent, the product of all levels",
             "items": {
                 "type": "object",
                 "additionalProperties": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
@@ -279,8 +276,8 @@ fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(entries) = value { entries } else { Map::new() }
 }
 
-/// The struct `schema` with every key optional, recursively. Lists and tagged tables are values: they are
-/// stated as a whole or not at all.
+/// The struct `schema` with every key optional, recursively, except in lists and tagged tables, which are
+/// values.
 fn partial(mut schema: Map<String, Value>, definitions: &mut Map<String, Value>) -> Map<String, Value> {
     schema.remove("required");
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -315,11 +312,11 @@ fn may_be_unset(property: &mut Value) {
 fn partial_property(property: &mut Value, definitions: &mut Map<String, Value>) {
     let Some(property) = property.as_object_mut() else { return };
     if property.get("type") == Some(&json!("array")) && items_have_names(property, definitions) {
-        // A table is merged over the items of a list by these names.
+        // A table is merged over the items of a list by name.
         property.insert("type".into(), json!(["array", "object"]));
         return;
     }
-    // A table of things by name.
+    // A table with arbitrary names.
     if let Some(others) = property.get_mut("additionalProperties").filter(|others| others.is_object()) {
         partial_property(others, definitions);
         may_be_unset(others);

@@ -1,4 +1,4 @@
-//! From a path to text, and from places in the text to lines.
+//! Reads files, and converts positions in their text to lines.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::{Problem, ScenarioError, close};
 
-/// Maximum size of a file. The largest study has a hundredth of it.
+/// Maximum size of a file; a hundred times that of the largest study.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The texts that a scenario is read from, in the order in which they were added.
@@ -21,7 +21,7 @@ struct Source {
 }
 
 impl Sources {
-    /// Takes the bytes of a file as UTF-8 text; returns the file's index.
+    /// Adds the bytes of a file, which must be UTF-8; returns the file's index.
     pub fn add(&mut self, file: &str, bytes: &[u8]) -> Result<usize, ScenarioError> {
         let error = |line, message: &str| ScenarioError { file: file.into(), line, message: message.into() };
         if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
@@ -41,7 +41,7 @@ impl Sources {
                 let line = bytes[..invalid.valid_up_to()].split(|byte| *byte == b'\n').count();
                 Err(error(
                     Some(line),
-                    "the file is not UTF-8: this line has an invalid byte; save the file as UTF-8",
+                    "the file is not UTF-8: this line contains an invalid byte; save the file as UTF-8",
                 ))
             }
         }
@@ -66,7 +66,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ScenarioError> {
     let error = |message: String| ScenarioError { file: path.display().to_string(), line: None, message };
     let mut bytes = Vec::new();
     let file = open(path, FILE_BYTES_MAX).map_err(error)?;
-    // Some special files of the system do not report their size.
+    // Some special files do not report their size.
     file.take(FILE_BYTES_MAX + 1)
         .read_to_end(&mut bytes)
         .map_err(|cause| error(format!("cannot read the file: {cause}")))?;
@@ -76,34 +76,32 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ScenarioError> {
     Ok(bytes)
 }
 
-/// Opens a regular file that the user names, or a link to one, of at most `most` bytes; or tells why not.
+/// Opens a regular file of at most `most` bytes; an error explains why that is not possible.
 pub fn open(path: &Path, most: u64) -> Result<File, String> {
-    let told = |cause: std::io::Error| match cause.kind() {
+    let explain = |cause: std::io::Error| match cause.kind() {
         ErrorKind::NotFound => format!("there is no such file{}", similar_file(path)),
         ErrorKind::PermissionDenied => "no permission to read the file; change its mode, or copy it".into(),
         _ => format!("cannot open the file: {cause}"),
     };
     // Checked before opening: opening a pipe blocks until another process writes into it.
-    let facts = path.metadata().map_err(told)?;
+    let facts = path.metadata().map_err(explain)?;
     if facts.is_dir() {
-        return Err("this is a directory; name a file in it".into());
+        return Err("this is a directory; give a file in it".into());
     }
     if !facts.is_file() {
-        return Err(
-            "this is a pipe or a device, not a regular file; save its output, and name that file".into()
-        );
+        return Err("this is a pipe or a device, not a regular file; save its output to a file first".into());
     }
     if facts.len() > most {
         return Err(too_large(most));
     }
-    File::open(path).map_err(told)
+    File::open(path).map_err(explain)
 }
 
 fn too_large(most: u64) -> String {
-    format!("the file is larger than {most} bytes, the maximum; name a smaller one")
+    format!("the file is larger than the maximum of {most} bytes; use a smaller one")
 }
 
-/// A file beside `path` with a similar name.
+/// Suggests a file next to `path` with a similar name.
 fn similar_file(path: &Path) -> String {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let names: Vec<String> = folder.read_dir().map_or_else(

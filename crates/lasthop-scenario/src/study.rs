@@ -1,4 +1,4 @@
-//! A scenario file as a study: its cells, each a complete scenario.
+//! A study: a scenario file, expanded into cells, each with a complete scenario.
 
 use std::path::Path;
 
@@ -19,15 +19,14 @@ use crate::tree::{Entry, Node, Value};
 use crate::types::Scenario;
 use crate::when;
 
-/// Maximum number of values in all cells together. The largest study has a twentieth of it.
+/// Maximum number of values in all cells together; twenty times that of the largest study.
 const VALUES_MAX: usize = 4_000_000;
 
-/// A scenario file, completely read and checked.
+/// A scenario file that has been read and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
     /// Short name, usable as a folder name.
     pub name: String,
-    /// Title for people.
     pub title: String,
     /// Description of the study; empty if the file has none.
     pub description: String,
@@ -37,7 +36,7 @@ pub struct Study {
     pub replications: u32,
     /// The factors with named levels and the levels of each, in the order of the file.
     pub factors: Vec<(String, Vec<String>)>,
-    /// The factors that are ranges, and their points, if there are any.
+    /// The factors that are ranges, if there are any.
     pub space: Option<Space>,
     /// The cells, at least one, in the order of the matrix; the cells of a point follow each other.
     pub cells: Vec<Cell>,
@@ -52,39 +51,35 @@ pub struct Study {
 /// Ranges, and how they are sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
-    /// How points are spread.
     pub method: Method,
-    /// Number of points that were drawn.
+    /// Number of points drawn.
     pub points: u32,
     /// The ranges, in the order of the file.
     pub ranges: Vec<RangeInfo>,
 }
 
-/// A factor whose levels are numbers between two ends.
+/// A factor whose levels are a range of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangeInfo {
-    /// Its name.
     pub name: String,
-    /// The ends, of one kind.
+    /// The ends, in units of the same kind.
     pub ends: [Amount; 2],
-    /// How levels are spread.
     pub scale: Scale,
     /// The keys of the scenario that it sets.
     pub sets: Vec<String>,
 }
 
-/// One combination of levels and the scenario it makes.
+/// A combination of levels, and its scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Factor and level, in the order of the factors.
     pub levels: Vec<(String, String)>,
     /// The levels of the factors that are ranges, in their order.
     pub point: Vec<(String, Amount)>,
-    /// The scenario that is run.
     pub scenario: Scenario,
-    /// Assumptions about it.
+    /// Assumptions about the scenario.
     pub assumed: Vec<Assumption>,
-    /// Key and name of all user code in it.
+    /// Keys and names of all user code in the scenario.
     pub code: Vec<(String, String)>,
     /// Why the model engine cannot run it.
     unmodelled: Option<ScenarioError>,
@@ -96,8 +91,7 @@ impl Study {
         ScenarioError { file: self.file.clone(), line: None, message }
     }
 
-    /// The errors, each once, for which some of the cells named `keys` cannot be run; `refusal` returns the
-    /// error of one cell.
+    /// Returns the errors, each once, that `refusal` reports for the cells with these keys.
     pub fn accepts(
         &self,
         keys: &[String],
@@ -105,18 +99,18 @@ impl Study {
     ) -> Result<(), ScenarioErrors> {
         let cells = self.cells.iter().filter(|cell| keys.contains(&cell.key()));
         let refused = cells.filter_map(|cell| Some((cell.key(), refusal(cell).err()?)));
-        ScenarioErrors::told_once(refused, keys.len())
+        ScenarioErrors::of_cells(refused, keys.len())
     }
 }
 
 impl Cell {
-    /// A cell of a study that was loaded elsewhere and accepted by the model engine; without its point.
+    /// A cell of a study that another process has loaded, and that the model engine accepts; without its point.
     pub fn resolved(levels: Vec<(String, String)>, mut scenario: Scenario) -> Self {
         let code = scenario.user_code();
         Self { levels, point: Vec::new(), scenario, assumed: Vec::new(), code, unmodelled: None }
     }
 
-    /// An error that names the place of a feature that the model engine does not model, if there is one.
+    /// Returns an error if the scenario has a feature that the model engine does not model.
     pub fn needs_model(&self) -> Result<(), ScenarioError> {
         self.unmodelled.clone().map_or(Ok(()), Err)
     }
@@ -132,7 +126,7 @@ fn key(levels: &[(String, String)]) -> String {
     pairs.join(",")
 }
 
-/// Keys of a file that are not part of its base scenario. Python reads the claims.
+/// Keys of a file that are not part of its base scenario.
 const STUDY_KEYS: [&str; 10] = [
     extends::KEY,
     "name",
@@ -151,9 +145,9 @@ impl Study {
     ///
     /// `extends = "study.toml"` names another file, relative to the folder of the extending file; `extends =
     /// "lte"` names a preset, if that folder has no file `lte`. The extending file is merged over the other:
-    /// tables are merged key by key, so a level of a factor gets further keys and a factor further levels;
-    /// other values, lists (such as `flow` and `matrix`) and distributions are replaced. The factors of the
-    /// extending file come last, and their levels may change values that the levels of the extended file set.
+    /// tables, including factors and levels, are merged key by key; other values, lists (such as `flow` and
+    /// `matrix`) and distributions are replaced. The factors of the extending file come last, and their levels
+    /// may change values that levels of the extended file set.
     ///
     /// All errors are reported at once; an error that occurs in many cells is reported once.
     pub fn from_path(path: &Path) -> Result<Self, ScenarioErrors> {
@@ -165,20 +159,19 @@ impl Study {
         Self::from_loaded(Loaded::read(path)?, path, sampler)
     }
 
-    /// Reads and checks a file as [`Study::sampled`] does, but only for its last hop: it may lack flows, and
-    /// then gets one.
+    /// Reads and checks a file as [`Study::sampled`] does, but only for its last hop: if it has no flows, one is
+    /// added.
     pub fn of_link(path: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
         Self::from_loaded(Loaded { for_link: true, ..Loaded::read(path)? }, path, sampler)
     }
 
-    /// Reads and checks the bytes of a file; `file_name` is for error messages. Bytes have no folder, so they
-    /// extend presets only.
+    /// Reads and checks the bytes of a file, which may extend presets only; `file_name` is for error messages.
     pub fn from_bytes(bytes: &[u8], file_name: &str, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
         Self::from_loaded(Loaded::read_alone(file_name, bytes)?, Path::new(file_name), sampler)
     }
 
-    /// Reads and checks bytes in place of a file's content. They may name only `files`, which are found
-    /// relative to the folder of that file.
+    /// Reads and checks bytes instead of a file's content. They may name only `files`, relative to the folder of
+    /// that file.
     pub fn in_place_of(
         path: &Path,
         bytes: &[u8],
@@ -195,22 +188,22 @@ impl Study {
 
     /// `file_name` names the study if the file states no name.
     fn from_loaded(loaded: Loaded, file_name: &Path, sampler: &Sampler<'_>) -> Result<Self, ScenarioErrors> {
-        let Loaded { tree, sources, mut found, guessed, for_link } = loaded;
+        let Loaded { tree, sources, mut findings, guessed, for_link } = loaded;
         let mut assumed = Vec::new();
-        let header = Header::read(&tree, file_name, &mut found, &mut assumed);
-        let (factors, ranges) = factors(&tree, &mut found);
+        let header = Header::read(&tree, file_name, &mut findings, &mut assumed);
+        let (factors, ranges) = factors(&tree, &mut findings);
         if let Some(problem) = too_wide(&factors, ranges.len(), &tree) {
-            found.add(problem);
-            return Err(found.all(&sources, 0));
+            findings.add(problem);
+            return Err(findings.all(&sources, 0));
         }
-        when::check(&factors, &mut found);
+        when::check(&factors, &mut findings);
         let names: Vec<_> = ranges.iter().map(|range| range.name).collect();
-        let combinations = expand(&factors, &names, tree.get("matrix"), &mut found);
+        let combinations = expand(&factors, &names, tree.get("matrix"), &mut findings);
         let stated = tree.get("factor").map_or(&[][..], entries_of).iter();
         let stated = stated.filter(|factor| range::is_range(&factor.node)).count();
         if ranges.len() < stated {
             // The range might set the value that the cells lack.
-            return Err(found.all(&sources, 0));
+            return Err(findings.all(&sources, 0));
         }
         let sample = range::sample(&tree, &ranges, header.seed, sampler.points);
         let guessed: Vec<String> = guessed.iter().map(|path| in_cell(path).to_owned()).collect();
@@ -221,28 +214,29 @@ impl Study {
             sources: &sources,
             guessed,
             for_link,
-            found,
+            findings,
             notes: Findings::default(),
         };
         let mut points = vec![Vec::new()];
         if stated > 0 {
-            // A fault of a key or an end occurs at every point: the ends report it once.
+            // A faulty key or end affects every point: checking the ends reports it once.
             for end in reading.ends() {
                 reading.cells(&combinations, &[end]);
-                if !reading.found.is_empty() {
-                    return Err(reading.found.all(&sources, combinations.len()));
+                if !reading.findings.is_empty() {
+                    return Err(reading.findings.all(&sources, combinations.len()));
                 }
             }
             points = reading.draw(&tree, sample, sampler, combinations.len());
             assumed.extend(range::assumed(&tree, sample, sampler.points));
         } else if let Some(stated) = tree.get(range::SAMPLE) {
-            let message = "`sample`: no factor is a range; give one from, to and sets, or leave [sample] out";
-            reading.found.add(Problem::new(stated.span, message));
+            let message =
+                "`sample`: no factor is a range; add from, to and sets to a factor, or leave out [sample]";
+            reading.findings.add(Problem::new(stated.span, message));
         }
         let total = combinations.len() * points.len();
         let cells = reading.cells(&combinations, &points);
-        if !reading.found.is_empty() {
-            return Err(reading.found.all(&sources, total));
+        if !reading.findings.is_empty() {
+            return Err(reading.findings.all(&sources, total));
         }
         let notes = reading.notes.located(&sources, total);
         let level_names = |factor: &Factor<'_>| factor.levels.iter().map(|level| level.key.clone()).collect();
@@ -256,10 +250,10 @@ impl Study {
     }
 }
 
-/// A level of each range, and the values that it sets in the scenario.
+/// For each range a level, and the values that it sets in the scenario.
 type Point = Vec<(Amount, Node)>;
 
-/// A file that is being expanded into cells.
+/// The expansion of a file into cells.
 struct Reading<'a> {
     base: Node,
     factors: &'a [Factor<'a>],
@@ -267,16 +261,16 @@ struct Reading<'a> {
     sources: &'a Sources,
     guessed: Vec<String>,
     for_link: bool,
-    found: Findings,
+    findings: Findings,
     notes: Findings,
 }
 
 impl Reading<'_> {
-    /// Composes every combination of named levels at every point. A faulty cell is reported and left out.
+    /// Composes every combination of named levels at every point. Faulty cells are reported and skipped.
     fn cells(&mut self, combinations: &[Vec<usize>], points: &[Point]) -> Vec<Cell> {
         let mut cells = Vec::new();
         if let Some(problem) = too_long(&self.base, self.factors, combinations.len() * points.len()) {
-            self.found.add(problem);
+            self.findings.add(problem);
             return cells;
         }
         for point in points {
@@ -296,7 +290,7 @@ impl Reading<'_> {
         let name = key(&levels);
         let composed = compose(&self.base, &chosen, self.sources, &self.guessed, self.for_link);
         for problem in composed.problems {
-            self.found.add_in(&name, problem);
+            self.findings.add_in(&name, problem);
         }
         for note in composed.notes {
             self.notes.add_in(&name, note);
@@ -312,12 +306,11 @@ impl Reading<'_> {
         Some(Cell { levels, point, scenario, assumed, code, unmodelled })
     }
 
-    /// The points at which every range is at its lower end, and at its upper one.
+    /// The point with all ranges at their lower ends, and the one with all at their upper ends.
     fn ends(&self) -> [Point; 2] {
         [0, 1].map(|end| self.ranges.iter().map(|range| range.ends()[end].clone()).collect())
     }
 
-    /// Draws the points; `file` is the place of the request.
     fn draw(
         &mut self,
         file: &Node,
@@ -327,7 +320,7 @@ impl Reading<'_> {
     ) -> Vec<Point> {
         let place = file.span_of("sample.points").filter(|_| file.get(range::SAMPLE).is_some());
         if combinations.saturating_mul(sample.points as usize) > CELLS_MAX {
-            self.found.add(too_many(place));
+            self.findings.add(too_many(place));
             return Vec::new();
         }
         match range::levels(self.ranges, sample, sampler.draw) {
@@ -339,7 +332,8 @@ impl Reading<'_> {
                 points.into_iter().map(|point| self.ranges.iter().zip(point).map(part).collect()).collect()
             }
             Err(reason) => {
-                self.found.add(Problem::new(place.or(file.span_of("factor")), format!("`sample`: {reason}")));
+                self.findings
+                    .add(Problem::new(place.or(file.span_of("factor")), format!("`sample`: {reason}")));
                 Vec::new()
             }
         }
@@ -370,7 +364,7 @@ fn choose<'a>(factors: &[Factor<'a>], combination: &[usize]) -> Vec<Chosen<'a>> 
     chosen.collect()
 }
 
-/// The path in a cell for the `path` in a file: `tcp.sack` for `factor.variant.sack.tcp.sack`.
+/// Converts a path in a file to a path in a cell: `factor.variant.sack.tcp.sack` to `tcp.sack`.
 fn in_cell(path: &str) -> &str {
     let mut rest = path;
     while let Some((first, others)) = rest.split_once('.') {
@@ -406,9 +400,9 @@ const fn replications() -> u32 {
 }
 
 impl Header {
-    fn read(file: &Node, path: &Path, found: &mut Findings, assumed: &mut Vec<Assumption>) -> Self {
+    fn read(file: &Node, path: &Path, findings: &mut Findings, assumed: &mut Vec<Assumption>) -> Self {
         let mut header = file.read().unwrap_or_else(|error| {
-            found.add(Problem::new(file.span, error.inner().message()));
+            findings.add(Problem::new(file.span, error.inner().message()));
             Self::default()
         });
         if file.get("name").is_none() {
@@ -416,10 +410,10 @@ impl Header {
             assumed.push(Assumption::new("name", &header.name, "from the file name"));
         } else if !header.name.chars().all(fits_folder) || !header.name.starts_with(fits_start) {
             let message = format!(
-                "`name`: {:?} cannot name a folder; use letters, digits, `.`, `_` and `-`, \"kulve2003\" say",
+                "`name`: {:?} cannot name a folder; use letters, digits, `.`, `_` and `-`, as in \"kulve2003\"",
                 header.name
             );
-            found.add(Problem::new(file.span_of("name"), message));
+            findings.add(Problem::new(file.span_of("name"), message));
         }
         if header.title.is_empty() {
             header.title.clone_from(&header.name);
@@ -441,7 +435,7 @@ fn fits_start(letter: char) -> bool {
     letter.is_ascii_alphanumeric()
 }
 
-/// The name of a study after its file: without the extension, and usable as a folder name.
+/// The name of a study from its file name: without the extension, and usable as a folder name.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name: String = stem.chars().map(|letter| if fits_folder(letter) { letter } else { '-' }).collect();
@@ -453,31 +447,31 @@ fn entries_of(node: &Node) -> &[Entry] {
     node.table().map_or(&[], Vec::as_slice)
 }
 
-/// The factors with named levels, and the factors that are ranges. Their names must be usable in a cell's
-/// key.
-fn factors<'a>(file: &'a Node, found: &mut Findings) -> (Vec<Factor<'a>>, Vec<RangeFactor<'a>>) {
+/// The factors with named levels, and the factors that are ranges. Checks that their names can be part of a
+/// cell's key.
+fn factors<'a>(file: &'a Node, findings: &mut Findings) -> (Vec<Factor<'a>>, Vec<RangeFactor<'a>>) {
     let entries = file.get("factor").map_or(&[][..], entries_of);
     let named = entries.iter().filter(|factor| !range::is_range(&factor.node));
     for label in entries.iter().chain(named.clone().flat_map(|factor| entries_of(&factor.node))) {
         let stray = |c: char| c.is_whitespace() || c.is_control() || ",=".contains(c);
         if label.key.is_empty() || label.key.contains(stray) {
             let message = format!(
-                "{:?} cannot name a factor or level: it stands in keys such as link=e0,variant=red; leave \
+                "{:?} cannot name a factor or level: names are part of keys such as link=e0,variant=red; leave \
                  out blanks, `,` and `=`",
                 label.key
             );
-            found.add(Problem::new(label.span, message));
+            findings.add(Problem::new(label.span, message));
         }
     }
     let factors = named.map(|factor| Factor { name: &factor.key, levels: entries_of(&factor.node) });
-    (factors.collect(), range::read(entries, found))
+    (factors.collect(), range::read(entries, findings))
 }
 
-/// The fault of too many factors or levels to build and compare cells.
+/// Reports too many factors or levels.
 fn too_wide(factors: &[Factor<'_>], ranges: usize, tree: &Node) -> Option<Problem> {
     let many = factors.len() + ranges;
     let message =
-        || format!("there are {many} factors, and at most {FACTORS_MAX} can be combined; leave out some");
+        || format!("there are {many} factors, but at most {FACTORS_MAX} can be combined; leave out some");
     let problem = (many > FACTORS_MAX).then(|| Problem::new(tree.span_of("factor"), message()));
     problem.or_else(|| {
         let large = factors.iter().find(|factor| factor.levels.len() > CELLS_MAX)?;
@@ -485,7 +479,7 @@ fn too_wide(factors: &[Factor<'_>], ranges: usize, tree: &Node) -> Option<Proble
     })
 }
 
-/// The fault of cells with too many values: each cell repeats all of `base`, and a level of each factor.
+/// Reports too many values in all cells: each cell has a copy of `base`, and a level of each factor.
 fn too_long(base: &Node, factors: &[Factor<'_>], cells: usize) -> Option<Problem> {
     let largest =
         |factor: &Factor<'_>| factor.levels.iter().map(|level| level.node.size()).max().unwrap_or(0);
@@ -493,8 +487,8 @@ fn too_long(base: &Node, factors: &[Factor<'_>], cells: usize) -> Option<Problem
     let total = each.saturating_mul(cells);
     (total > VALUES_MAX).then(|| {
         let message = format!(
-            "{cells} cells of up to {each} values each make {total} values, more than {VALUES_MAX}; write \
-             one entry with a count for flows that are alike, or list fewer levels"
+            "{cells} cells of up to {each} values have {total} values in total, more than {VALUES_MAX}; write \
+             one entry with a count for equal flows, or list fewer levels"
         );
         Problem::new(None, message)
     })

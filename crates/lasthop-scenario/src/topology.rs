@@ -1,5 +1,5 @@
-//! How hops and hosts hang together: a tree whose root is the internet, a core without queues. The way
-//! between two hosts is unique: up to where their ways meet, then down. So there are no routing tables.
+//! The topology: a tree of hops and hosts whose root is the internet, a core without queues. The route between
+//! two hosts is unique: up to their common ancestor, then down. So there are no routing tables.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,12 @@ use crate::types::Scenario;
 /// A hop as a scenario describes it.
 #[derive(Clone, Debug)]
 pub struct Hop<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// What carries its packets.
     pub kind: HopKind<'a>,
-    /// True if it was named the bottleneck.
+    /// True if the scenario marks it as the bottleneck.
     pub is_bottleneck: bool,
 }
 
-/// What carries the packets of a hop.
 #[derive(Clone, Debug)]
 pub enum HopKind<'a> {
     /// A link in each direction.
@@ -56,7 +53,7 @@ impl<'a> Hop<'a> {
         }
     }
 
-    /// Its links; none of a medium.
+    /// Its links; empty for a medium.
     pub fn links(&self) -> impl Iterator<Item = (Direction, &'a PathConfig)> + use<'a> {
         let links = match self.kind {
             HopKind::Links { down, up, .. } => Some([(Direction::Down, down), (Direction::Up, up)]),
@@ -65,7 +62,7 @@ impl<'a> Hop<'a> {
         links.into_iter().flatten()
     }
 
-    /// Errors of its links in both directions; none of a medium.
+    /// Errors of its links in both directions; `None` for a medium.
     pub const fn errors(&self) -> Option<&'a ErrorConfig> {
         match self.kind {
             HopKind::Links { errors, .. } => errors,
@@ -75,8 +72,8 @@ impl<'a> Hop<'a> {
 }
 
 impl PortSetup<'_> {
-    /// The capacity in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change. Of a
-    /// medium it is the rate of the fastest station.
+    /// The capacity in bit/s of IP packets of `ip_bytes` bytes, from the start and after each change; for a
+    /// medium, the rate of the fastest station.
     pub fn ip_rates(&self, ip_bytes: u32) -> Vec<(Instant, f64)> {
         match self {
             Self::Link(path) => path.ip_rates(ip_bytes),
@@ -92,7 +89,7 @@ impl PortSetup<'_> {
         }
     }
 
-    /// Propagation delay, or what a medium adds to each packet.
+    /// Propagation delay, or the fixed delay of a medium.
     pub const fn delay(&self) -> Duration {
         match self {
             Self::Link(path) => path.link.delay,
@@ -101,21 +98,21 @@ impl PortSetup<'_> {
     }
 }
 
-/// The tree of a scenario's hops. The hops are numbered from the root: each comes after the one that it hangs
-/// behind, and hops behind the same one are in the order of their names.
+/// The tree of a scenario's hops. The hops are numbered depth first: each after its parent, and the children of a
+/// hop in the order of their names.
 ///
-/// The places of `n` hops have numbers below `2 n`. Their order is that of simultaneous events: a packet
-/// finds the room that a later hop on its way has just freed. So the ways down come first, from the leaves to
-/// the root, then the ways up from the root to the leaves. With a single hop, the numbers are those of the
-/// directions.
+/// The places of `n` hops have numbers below `2 n`. They determine the order of simultaneous events: a packet
+/// can use the room that a later hop on its route has just freed. So the directions down come first, from the
+/// leaves to the root, then the directions up, from the root to the leaves. With a single hop, the numbers are
+/// those of the directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     hops: Vec<(String, Option<usize>)>,
 }
 
 impl Tree {
-    /// The tree of hops, each with the one that it hangs behind. Hops that do not hang together with the root
-    /// are left out.
+    /// Builds the tree from the names of hops and of their parents. Hops without a connection to the root are
+    /// omitted.
     pub fn of<'a>(hops: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Self {
         let mut below: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
         for (name, behind) in hops {
@@ -143,7 +140,6 @@ impl Tree {
         self.hops.len()
     }
 
-    /// True without hops.
     pub fn is_empty(&self) -> bool {
         self.hops.is_empty()
     }
@@ -153,12 +149,11 @@ impl Tree {
         self.hops.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The name of a hop.
     pub fn name(&self, hop: usize) -> &str {
         &self.hops[hop].0
     }
 
-    /// The hop that a hop hangs behind.
+    /// The parent of a hop; `None` at the root.
     pub fn behind(&self, hop: usize) -> Option<usize> {
         self.hops[hop].1
     }
@@ -188,11 +183,11 @@ impl Tree {
         (0..2 * self.len() as u16).map(Place)
     }
 
-    /// The way between what hangs behind two hops; behind none is the root.
+    /// The route between hosts behind two hops; `None` is the root.
     pub fn route(&self, from: Option<usize>, to: Option<usize>) -> Vec<Place> {
         let (mut up, mut down) = (self.to_root(from), self.to_root(to));
-        while let (Some(one), Some(other)) = (up.last(), down.last())
-            && one == other
+        while let (Some(sending), Some(receiving)) = (up.last(), down.last())
+            && sending == receiving
         {
             up.pop();
             down.pop();
@@ -201,20 +196,20 @@ impl Tree {
         up.chain(down.into_iter().rev().map(|hop| self.place(hop, Direction::Down))).collect()
     }
 
-    /// A hop and those that it hangs behind, to the root.
+    /// A hop and its ancestors.
     fn to_root(&self, hop: Option<usize>) -> Vec<usize> {
         std::iter::successors(hop, |hop| self.behind(*hop)).collect()
     }
 }
 
 impl Scenario {
-    /// Whether its hops have names. If not, there is one hop, one host behind it, and one server, whose LAN serves
-    /// all flows without an access link; with names, each flow without a peer has a server of its own.
+    /// True if its hops have names. If not, there is one hop, one host behind it, and one server, whose LAN serves
+    /// all flows without an access link; with names, each flow without a peer has a separate server.
     pub fn names_hops(&self) -> bool {
         !self.hop.is_empty()
     }
 
-    /// What comes before the keys of a hop in the file.
+    /// Prefix of the keys of a hop in the file.
     pub(crate) fn place_of(&self, hop: &str) -> String {
         if self.names_hops() { format!("hop.{hop}.") } else { String::new() }
     }
@@ -224,7 +219,7 @@ impl Scenario {
         if hop == ONLY_HOP { seed } else { seed.of_part(&format!("hop.{hop}")) }
     }
 
-    /// A direction of its only hop, if that was written without a name and is a link.
+    /// A direction of its only hop, if the hop has no name in the file and is a link.
     pub fn only_link(&mut self, direction: Direction) -> Option<&mut PathConfig> {
         let (down, up) = match self.hop.get_mut(ONLY_HOP) {
             Some(hop) => (&mut hop.down, &mut hop.up),
@@ -233,7 +228,7 @@ impl Scenario {
         if direction == Direction::Down { down.as_mut() } else { up.as_mut() }
     }
 
-    /// The links down and up in front of which Linux' router stands, if the scenario has that.
+    /// The links down and up behind Linux' router, if the scenario uses it.
     pub fn behind_linux(&self) -> Option<[&PathConfig; 2]> {
         let is_linux = self.router.implementation == RouterImplementation::Linux;
         Some([self.down.as_ref()?, self.up.as_ref()?]).filter(|_| is_linux)
@@ -251,7 +246,7 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// If there is an ATM switch in place of hops, or if the scenario has not been validated.
+    /// If the scenario has an ATM switch instead of hops, or has not been validated.
     pub fn side(&self, tree: &Tree, place: Place) -> PortSetup<'_> {
         let (number, direction) = tree.at(place);
         let Some((name, hop)) = self.hop.get_key_value(tree.name(number)) else {
@@ -269,7 +264,7 @@ impl Scenario {
         hops::stations(hop, &self.host).map(|(name, _)| name)
     }
 
-    /// Its hops, in the order of the tree; none with an ATM switch.
+    /// Its hops, in the order of the tree; empty with an ATM switch.
     pub fn hops(&self) -> Vec<Hop<'_>> {
         if let (Some(down), Some(up)) = (&self.down, &self.up) {
             let errors = self.errors.as_ref();
@@ -295,8 +290,7 @@ impl Scenario {
         self.tree().names().map(hop).collect()
     }
 
-    /// The name of the host at an end of a flow: of the host at the edge for [`Host::Client`], of its peer
-    /// for [`Host::Server`].
+    /// The name of the host at an end of a flow: `host` for [`Host::Client`], `peer` for [`Host::Server`].
     pub fn host_of<'a>(&'a self, flow: &'a Flow, end: Host) -> &'a str {
         match end {
             Host::Server => flow.peer.as_deref().unwrap_or(SERVER),
@@ -307,8 +301,8 @@ impl Scenario {
         }
     }
 
-    /// The hop behind which the host at an end of a flow hangs; `None` at the root. For the host at the edge,
-    /// it is that of the way `via`, if it has that way, or else of its first way.
+    /// The hop of the host at an end of a flow; `None` at the root. For the host at the edge, it is `via`, or
+    /// else the first.
     pub(crate) fn hop_of(&self, tree: &Tree, flow: &Flow, end: Host, via: Option<&String>) -> Option<usize> {
         if self.host.is_empty() {
             return (end == Host::Client).then_some(0);
@@ -318,12 +312,11 @@ impl Scenario {
         tree.number(via.or(ways.first())?)
     }
 
-    /// Whether MPTCP carries any of its flows.
     pub fn has_mptcp(&self) -> bool {
         self.flow.iter().any(|flow| flow.stack == FlowStack::Mptcp)
     }
 
-    /// The subflows of these flows, of those that MPTCP carries: one for each way of the host.
+    /// The subflows of those flows that MPTCP carries: one for each path of the host.
     pub(crate) fn subflows(&self, flows: &[FlowInfo]) -> Vec<FlowInfo> {
         if !self.has_mptcp() {
             return Vec::new();
@@ -344,18 +337,18 @@ impl Scenario {
         (0..).zip(flows).flat_map(of).collect()
     }
 
-    /// The places that a flow's packets cross in a direction, in their order, before a move of its host.
+    /// The places that a flow's packets cross in a direction, in order, before a migration of its host.
     pub fn route(&self, tree: &Tree, flow: &Flow, direction: Direction) -> Vec<Place> {
         self.route_via(tree, flow, direction, flow.via.as_ref())
     }
 
-    /// The hops behind which the host at the edge of a flow hangs.
+    /// The hops that connect the host at the edge of a flow, one per path.
     pub fn ways<'a>(&'a self, flow: &'a Flow) -> &'a [String] {
         self.host.get(self.host_of(flow, Host::Client)).map_or(&[], |host| host.ways())
     }
 
-    /// The places that the packets of a part of a flow cross, for each way that it takes: those of MPTCP's
-    /// subflows; or else the first, and that after a move of its host.
+    /// The places that the packets of a part of a flow cross, for each path: those of MPTCP's subflows, or else
+    /// the first path and the one after a migration.
     pub fn routes(&self, tree: &Tree, flow: &Flow, part: Part, direction: Direction) -> Vec<Vec<Place>> {
         if flow.stack == FlowStack::Mptcp {
             let ways = self.ways(flow).iter();
@@ -386,11 +379,11 @@ impl Scenario {
         let route = self.route(tree, flow, direction).into_iter();
         let links =
             route.map(|place| self.side(tree, place).delay()).fold(Duration::ZERO, |sum, delay| sum + delay);
-        links + beside_links(lan, flow.access.as_ref().map(|access| access.delay), direction)
+        links + delay_outside_hops(lan, flow.access.as_ref().map(|access| access.delay), direction)
     }
 
-    /// The place that the run's columns speak of in each direction: that of the hop that is marked, or else
-    /// of the slowest hop. With an ATM switch, the places are those of a single hop.
+    /// The place that the run's columns describe in each direction: that of the hop marked as the bottleneck, or
+    /// else of the slowest hop. With an ATM switch, the places are those of a single hop.
     pub fn bottlenecks(&self) -> [Place; 2] {
         if !self.names_hops() {
             return [Direction::Down, Direction::Up].map(Place::from);
@@ -409,9 +402,8 @@ impl Scenario {
     }
 }
 
-/// The delay from host to host apart from the links: of the sender's LAN, or of a server's access link in its
-/// place.
-pub(crate) fn beside_links(lan: Duration, access: Option<Duration>, direction: Direction) -> Duration {
+/// The delay from host to host without the links of hops: that of LANs, or of a server's access link.
+pub(crate) fn delay_outside_hops(lan: Duration, access: Option<Duration>, direction: Direction) -> Duration {
     match direction {
         Direction::Down => access.unwrap_or(lan),
         Direction::Up => lan + access.unwrap_or_default(),
@@ -432,7 +424,7 @@ mod tests {
         Tree::of([("lte", None), ("wifi", Some("cable")), ("cable", None)].into_iter())
     }
 
-    fn shown(tree: &Tree, from: Option<&str>, to: Option<&str>) -> Vec<String> {
+    fn describe_route(tree: &Tree, from: Option<&str>, to: Option<&str>) -> Vec<String> {
         let number = |name: Option<&str>| name.map(|name| tree.number(name).unwrap());
         let places = tree.route(number(from), number(to)).into_iter();
         let name = |place| {
@@ -443,21 +435,21 @@ mod tests {
     }
 
     #[test]
-    fn each_hop_comes_after_the_one_that_it_hangs_behind() {
+    fn each_hop_comes_after_its_parent() {
         assert_eq!(home().names().collect::<Vec<_>>(), ["cable", "wifi", "lte"]);
     }
 
     #[test]
-    fn a_way_leads_up_to_where_both_meet_and_then_down() {
+    fn a_route_leads_up_to_the_common_ancestor_and_then_down() {
         let tree = home();
-        assert_eq!(shown(&tree, None, Some("wifi")), ["cable down", "wifi down"]);
-        assert_eq!(shown(&tree, Some("wifi"), Some("lte")), ["wifi up", "cable up", "lte down"]);
-        assert_eq!(shown(&tree, Some("wifi"), Some("cable")), ["wifi up"]);
-        assert_eq!(shown(&tree, Some("wifi"), Some("wifi")), Vec::<String>::new());
+        assert_eq!(describe_route(&tree, None, Some("wifi")), ["cable down", "wifi down"]);
+        assert_eq!(describe_route(&tree, Some("wifi"), Some("lte")), ["wifi up", "cable up", "lte down"]);
+        assert_eq!(describe_route(&tree, Some("wifi"), Some("cable")), ["wifi up"]);
+        assert_eq!(describe_route(&tree, Some("wifi"), Some("wifi")), Vec::<String>::new());
     }
 
     #[test]
-    fn on_each_way_a_later_place_has_a_lower_number() {
+    fn on_each_route_a_later_place_has_a_lower_number() {
         let tree = home();
         for from in [None, Some(0), Some(1), Some(2)] {
             for to in [None, Some(0), Some(1), Some(2)] {
@@ -473,9 +465,9 @@ mod tests {
             let (hop, direction) = tree.at(place);
             tree.place(hop, direction) == place
         }));
-        let one = Tree::of([("last-hop", None)].into_iter());
+        let single = Tree::of([("last-hop", None)].into_iter());
         for direction in [Direction::Down, Direction::Up] {
-            assert_eq!(one.place(0, direction), Place::from(direction));
+            assert_eq!(single.place(0, direction), Place::from(direction));
         }
     }
 

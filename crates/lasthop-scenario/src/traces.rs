@@ -15,8 +15,7 @@ use crate::tree::{Node, Value};
 /// Reads a file and returns its content in the form that the complete scenario holds.
 type Read = fn(&Path) -> Result<String, String>;
 
-/// The keys by which a link or a flow names a file, with a valid content that replaces the file after an
-/// error.
+/// The keys of a link or a flow that name a file, with a valid content that replaces the file after an error.
 const OF_LINK: [(&str, Read, &str); 2] = [
     ("trace", |path| of_text(path, |text| Schedule::parse(text).map_err(|error| error.to_string())), "1"),
     (
@@ -27,7 +26,7 @@ const OF_LINK: [(&str, Read, &str); 2] = [
 ];
 const OF_FLOW: [(&str, Read, &str); 1] = [("file", recording, "time_s,bytes\n0,1")];
 
-/// The first bytes of captures: pcap in either byte order with microseconds or nanoseconds, pcapng.
+/// Magic numbers of captures: pcap in either byte order with microseconds or nanoseconds, and pcapng.
 const CAPTURES: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0xc3, 0xd4],
     [0xd4, 0xc3, 0xb2, 0xa1],
@@ -39,33 +38,33 @@ const CAPTURES: [[u8; 4]; 5] = [
 /// Maximum size of a capture; its packets become part of the scenario.
 const CAPTURE_BYTES_MAX: u64 = 1 << 30;
 
-/// Replaces the name of every file by its content. The files lie in `folder`, and must be among `files`, if
+/// Replaces the name of every file by its content. The files are in `folder`, and must be among `files`, if
 /// given.
 pub fn read(
     tree: &mut Node,
     folder: Option<&Path>,
     files: Option<&[String]>,
-    found: &mut impl FnMut(Problem),
+    report: &mut impl FnMut(Problem),
 ) {
     if tree.get("kind").and_then(Node::text) == Some("replay") {
-        read_all(&OF_FLOW, tree, folder, files, found);
+        read_all(&OF_FLOW, tree, folder, files, report);
     }
     match &mut tree.value {
         Value::Table(entries) => {
             for entry in entries {
                 // A link, or a station of a medium.
                 if entry.key == "link" || entry.key == "wifi" || entry.key == "cell" {
-                    read_all(&OF_LINK, &mut entry.node, folder, files, found);
+                    read_all(&OF_LINK, &mut entry.node, folder, files, report);
                 }
                 if entry.key == "cell"
                     && let Some(up) = entry.node.child("up")
                 {
-                    read_all(&OF_LINK, up, folder, files, found);
+                    read_all(&OF_LINK, up, folder, files, report);
                 }
-                read(&mut entry.node, folder, files, found);
+                read(&mut entry.node, folder, files, report);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| read(item, folder, files, found)),
+        Value::Array(items) => items.iter_mut().for_each(|item| read(item, folder, files, report)),
         _ => {}
     }
 }
@@ -75,7 +74,7 @@ fn read_all(
     table: &mut Node,
     folder: Option<&Path>,
     files: Option<&[String]>,
-    found: &mut impl FnMut(Problem),
+    report: &mut impl FnMut(Problem),
 ) {
     for (key, text_of, any) in keys {
         let Some(node) = table.child(key) else { continue };
@@ -83,7 +82,7 @@ fn read_all(
         let path = folder.unwrap_or(Path::new("")).join(&text);
         let read = allowed(text, files).and_then(|()| text_of(&path));
         *text = read.unwrap_or_else(|reason| {
-            found(Problem::new(node.span, format!("`{key}`: {reason}")));
+            report(Problem::new(node.span, format!("`{key}`: {reason}")));
             (*any).into()
         });
     }
@@ -93,14 +92,14 @@ fn read_all(
 pub fn allowed(file: &str, files: Option<&[String]>) -> Result<(), String> {
     match files {
         Some(files) if !files.iter().any(|own| own == file) => {
-            let known = if files.is_empty() { "it names none".into() } else { format!("{files:?}") };
-            Err(format!("{file:?} is not one of the files of the scenario that was opened ({known})"))
+            let accepted = if files.is_empty() { "it names none".into() } else { format!("{files:?}") };
+            Err(format!("{file:?} is not one of the files that the opened scenario names ({accepted})"))
         }
         _ => Ok(()),
     }
 }
 
-/// The text of a text file, checked by `parse`.
+/// Reads a text file and normalises its content by `parse`.
 fn of_text<T: ToString>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<String, String> {
     let bytes = source::read(path).map_err(|error| error.to_string())?;
     let parsed = parse(&String::from_utf8_lossy(&bytes));
@@ -109,17 +108,17 @@ fn of_text<T: ToString>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) 
 
 /// Packets of a capture or of a CSV file.
 fn recording(path: &Path) -> Result<String, String> {
-    let named = |reason: String| format!("{}: {reason}", path.display());
+    let with_path = |reason: String| format!("{}: {reason}", path.display());
     let mut magic = [0; 4];
-    let is_whole = source::open(path, CAPTURE_BYTES_MAX).map_err(named)?.read_exact(&mut magic).is_ok();
+    let is_whole = source::open(path, CAPTURE_BYTES_MAX).map_err(with_path)?.read_exact(&mut magic).is_ok();
     if !(is_whole && CAPTURES.contains(&magic)) {
         return of_text(path, Recording::parse);
     }
-    captured(path).and_then(Recording::new).map(|packets| packets.to_string()).map_err(named)
+    captured(path).and_then(Recording::new).map(|packets| packets.to_string()).map_err(with_path)
 }
 
-/// The IP packets of a capture as datagrams of the same length, counted from the first one. Other frames are
-/// left out, and so is a truncated last frame.
+/// The IP packets of a capture as datagrams of the same length, with times since the first one. Other frames
+/// and a truncated last frame are skipped.
 fn captured(path: &Path) -> Result<Vec<Packet>, String> {
     let file = source::open(path, CAPTURE_BYTES_MAX)?;
     let mut packets: Vec<(u64, u32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A tree of TOML values that know their place in the text, and merging of such trees.
+//! A tree of TOML values with their positions in the text, and merging of such trees.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Problem, Span};
 
-/// A value and its place; a value that a profile supplies has no place.
+/// A value and its position; values from profiles and defaults have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     pub span: Option<Span>,
     pub value: Value,
 }
 
-/// Why a value is not of its type: the path of the key, and the reason.
+/// Why a value does not fit its type: the path of the key, and the reason.
 pub type ReadError = serde_path_to_error::Error<toml::de::Error>;
 
 /// A TOML value. Tables keep the order of the file.
@@ -47,10 +47,10 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// Key that marks a table as a single value, a distribution: merging replaces it as a whole.
+/// Key that marks a table as a distribution, which merging replaces as a whole.
 const DISTRIBUTION_TAG: &str = "distribution";
 
-/// Maximum number of characters of a name, and of a key, which may be one.
+/// Maximum number of characters of names, and of keys, which may be names.
 const NAME_LENGTH_MAX: usize = 200;
 
 /// Key that identifies the items of a list.
@@ -61,7 +61,7 @@ fn all_named(items: &[Node]) -> bool {
 }
 
 impl Node {
-    /// Reads a TOML document, the text of file number `file`; returns the problem if it cannot be read.
+    /// Parses a TOML document, the text of file number `file`.
     pub fn parse(text: &str, file: usize) -> Result<Self, Vec<Problem>> {
         let (document, errors) = DeTable::parse_recoverable(text);
         let mut problems: Vec<_> = errors.iter().map(|error| invalid(error, file)).collect();
@@ -70,13 +70,13 @@ impl Node {
         if problems.is_empty() { Ok(node) } else { Err(problems) }
     }
 
-    /// Parses `text` as a TOML value, without a place.
+    /// Parses `text` as a TOML value without a position.
     pub fn literal(text: &str) -> Option<Self> {
         let table = Self::parse(&format!("value = {text}"), 0).ok()?;
         table.get("value").cloned().map(Self::without_spans)
     }
 
-    /// The same tree without places, for values that no line of the file states.
+    /// The same tree without positions, for values that are not in a file.
     #[must_use]
     pub fn without_spans(mut self) -> Self {
         self.span = None;
@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// The text, if it is one.
+    /// The text, if it is a string.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -131,13 +131,13 @@ impl Node {
         self.table()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// A text without a place.
+    /// A string without a position.
     pub fn from_text(text: &str) -> Self {
         Self { span: None, value: Value::Text(text.into()) }
     }
 
-    /// The value for people: a text without its quotation marks.
-    pub fn shown(&self) -> String {
+    /// The value for messages: a string without its quotation marks, other values as TOML.
+    pub fn rendered(&self) -> String {
         self.text().map_or_else(|| self.to_toml().to_string(), str::to_owned)
     }
 
@@ -164,15 +164,15 @@ impl Node {
         }
     }
 
-    /// Takes the value of a key out of a table.
+    /// Removes a key from a table and returns its value.
     pub fn take(&mut self, key: &str) -> Option<Self> {
         let Value::Table(entries) = &mut self.value else { return None };
         let index = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(index).node)
     }
 
-    /// Sets the value at a path of keys, and creates the tables on the way. A value on the way that is not a
-    /// table is left as it is.
+    /// Sets the value at a path of keys, and creates missing tables. Does nothing if another value than a table
+    /// is on the path.
     pub fn set(&mut self, path: &[&str], node: Self) {
         let place = self.span;
         let (Value::Table(entries), Some((key, rest))) = (&mut self.value, path.split_first()) else {
@@ -199,7 +199,7 @@ impl Node {
         }
     }
 
-    /// Place of the deepest value on a path such as `flow[1].payload` that exists in the file.
+    /// Position of the deepest value on a path such as `flow[1].payload` that is in the file.
     pub fn span_of(&self, path: &str) -> Option<Span> {
         let mut node = self;
         let mut span = self.span;
@@ -211,13 +211,13 @@ impl Node {
         span
     }
 
-    /// Reads the value as a configuration type. There is one deserializer for all types because the compiler
-    /// generates serde's code for each pair of type and deserializer.
+    /// Reads the value as a configuration type. All types share one deserializer, because the compiler generates
+    /// serde's code for each pair of type and deserializer.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
         serde_path_to_error::deserialize(self.to_toml())
     }
 
-    /// The value in the toml crate's type, for serde.
+    /// Converts to the toml crate's type, for serde.
     fn to_toml(&self) -> toml::Value {
         match &self.value {
             Value::Text(text) => toml::Value::String(text.clone()),
@@ -232,9 +232,9 @@ impl Node {
         }
     }
 
-    /// Merges `over` on top: tables are merged key by key; anything else, arrays and distributions included,
-    /// is replaced as a whole. A table over an array of named items is merged over these items by name, and
-    /// `false` removes one.
+    /// Merges `over` into `self`: tables are merged key by key; all other values, including arrays and
+    /// distributions, are replaced. A table is merged into an array of named items by name; `false` removes an
+    /// item.
     pub fn merge(&mut self, over: &Self) {
         match (&mut self.value, &over.value) {
             (Value::Array(items), Value::Table(entries)) if all_named(items) => {
@@ -270,8 +270,8 @@ impl Node {
         }
     }
 
-    /// The first path, in the order of `other`, to which the two trees give different values, with the two
-    /// places. If the file of `other` extends that of `self`, the value of `other` is meant to win.
+    /// The first path, in the order of `other`, at which the two trees have different values, with their
+    /// positions. If the file of `other` extends that of `self`, `other` may override values.
     pub fn conflict(&self, other: &Self) -> Option<Conflict> {
         let merged = |node: &Self| node.table().is_some() && node.get(DISTRIBUTION_TAG).is_none();
         let laid_over_names = self.items().is_some_and(all_named) && merged(other);
@@ -293,8 +293,7 @@ impl Node {
         })
     }
 
-    /// Removes the keys with the value `false`, by which a file or a level unsets what it inherits, except
-    /// those that `is_switch` knows to be true or false.
+    /// Removes the keys with the value `false`, which unsets an inherited value, except where `is_switch`.
     pub fn unset(&mut self, is_switch: &impl Fn(&str) -> bool) {
         match &mut self.value {
             Value::Table(entries) => {
@@ -312,7 +311,7 @@ impl Node {
         }
     }
 
-    /// Whether a value in it stands at this place.
+    /// True if it contains a value with this position.
     pub fn states(&self, place: Span) -> bool {
         self.span == Some(place)
             || match &self.value {
@@ -326,8 +325,7 @@ impl Node {
         self.value == Value::Boolean(false)
     }
 
-    /// The path and place of a table in `over` that is empty, so that merging it over a table of this tree
-    /// changes nothing.
+    /// The path and position of an empty table in `over` whose merging into a table of this tree has no effect.
     pub fn without_effect(&self, over: &Self) -> Option<(Vec<String>, Option<Span>)> {
         let entries = over.table()?;
         let (names, nodes): (Vec<&str>, Vec<&Self>) = match &self.value {
@@ -338,18 +336,18 @@ impl Node {
         entries.iter().zip(places(entries, names.into_iter())).find_map(|(entry, place)| {
             let own = nodes[place?];
             let is_empty = own.table().is_some() && entry.node.table().is_some_and(Vec::is_empty);
-            let found =
+            let inner =
                 if is_empty { Some((Vec::new(), entry.span)) } else { own.without_effect(&entry.node) };
-            let (mut path, span) = found?;
+            let (mut path, span) = inner?;
             path.insert(0, entry.key.clone());
             Some((path, span))
         })
     }
 
-    /// Describes the value, for "expected a, found b".
+    /// Describes the value, for "found a; write b".
     pub fn describe(&self) -> String {
         match &self.value {
-            Value::Text(text) => format!("the text {text:?}"),
+            Value::Text(text) => format!("the string {text:?}"),
             Value::Integer(number) => format!("the number {number}"),
             Value::Float(number) => format!("the number {number}"),
             Value::Boolean(flag) => format!("{flag}"),
@@ -360,14 +358,14 @@ impl Node {
     }
 }
 
-/// For each entry, the index of the first of these names that equals its key. A separate search for each of
-/// many keys would be too slow.
+/// For each entry, the index of the first of these names that equals its key. Searching the names for each key
+/// would be too slow.
 fn places<'a>(entries: &[Entry], names: impl Iterator<Item = &'a str>) -> Vec<Option<usize>> {
-    let mut known = BTreeMap::new();
+    let mut index = BTreeMap::new();
     for (place, name) in names.enumerate() {
-        known.entry(name).or_insert(place);
+        index.entry(name).or_insert(place);
     }
-    entries.iter().map(|entry| known.get(entry.key.as_str()).copied()).collect()
+    entries.iter().map(|entry| index.get(entry.key.as_str()).copied()).collect()
 }
 
 /// Two trees that contradict each other.
@@ -388,7 +386,7 @@ fn steps(path: &str) -> impl Iterator<Item = &str> {
 
 fn invalid(error: &toml::de::Error, file: usize) -> Problem {
     let reason = error.message();
-    let remedy = "see https://toml.io for the syntax; texts such as \"64 kbit/s\" need quotation marks";
+    let remedy = "see https://toml.io for the syntax; strings such as \"64 kbit/s\" need quotation marks";
     let start = error.span().map_or(0, |span| span.start);
     Problem::new(Some(Span { file, start }), format!("not valid TOML: {reason}; {remedy}"))
 }
@@ -403,8 +401,8 @@ fn table(entries: DeTable<'_>, file: usize, problems: &mut Vec<Problem>) -> Tabl
         problems.extend([&**key.get_ref(), name.unwrap_or_default()].into_iter().find_map(|name| {
             let (begin, _) = name.split_at(name.char_indices().nth(NAME_LENGTH_MAX)?.0);
             let message = format!(
-                "the name {begin:?}... has {} characters; names stand in tables and in names of files, so write \
-                 at most {NAME_LENGTH_MAX}",
+                "the name {begin:?}... has {} characters; names are used in tables and file names, so use at \
+                 most {NAME_LENGTH_MAX}",
                 name.chars().count()
             );
             Some(Problem::new(Some(key_span), message))
@@ -415,7 +413,7 @@ fn table(entries: DeTable<'_>, file: usize, problems: &mut Vec<Problem>) -> Tabl
     table
 }
 
-/// Where a value is mentioned first: a header may open a subtable before the table itself.
+/// Position of the first mention of a value: a header may open a subtable before the table itself.
 fn first_place(span: Option<Span>, node: &Node) -> usize {
     let own = span.map_or(usize::MAX, |span| span.start);
     let first = node.table().and_then(|entries| entries.first());

@@ -15,61 +15,60 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::flow::{Flow, FlowStack, default_lan_rate};
 use crate::hops::{HopConfig, HostConfig, RouterConfig};
 
-/// One complete scenario, which a cell of the factor matrix runs.
+/// A complete scenario, as run by a cell of the factor matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Largest IP packet on the path.
     #[schemars(default = "default_mtu")]
     pub mtu: Bytes,
-    /// Network between each host and the router; if absent, its effect is negligible.
+    /// Network between each host and the router; if absent, it has no noticeable effect.
     pub lan: Option<LanConfig>,
     /// From the server to the client.
     pub down: Option<PathConfig>,
-    /// From the client to the server; a copy of `down` if absent. In a stated `up`, the link's rate,
-    /// delay, release and send buffer and the queue's limit default to those of `down`.
+    /// From the client to the server; if absent, a copy of `down`. If present, the link's rate, delay, release
+    /// and send buffer and the queue's limit default to those of `down`.
     pub up: Option<PathConfig>,
-    /// A Wi-Fi or a cell in place of `down`, `up` and `errors`, which both directions and all hosts share.
+    /// A Wi-Fi or a cell that both directions and all hosts share, instead of `down`, `up` and `errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<MediumConfig>,
-    /// An ATM switch in place of router and last hop, without `lan`, `down` and `up`. Each flow has an access
-    /// link and hosts of its own. The reverse path has only a delay, equal to that of the forward path.
+    /// An ATM switch instead of router and last hop, without `lan`, `down` and `up`. Each flow has its own hosts
+    /// and access link. The reverse path has only a delay, equal to that of the forward path.
     pub atm: Option<AtmConfig>,
     /// The router between each LAN and the last hop.
     #[serde(default, skip_serializing_if = "RouterConfig::is_default")]
     pub router: RouterConfig,
     /// Errors of the link, in both directions; none if absent.
     pub errors: Option<ErrorConfig>,
-    /// Hops by name, in place of `down`, `up`, `medium`, `router` and `errors`, which mean a single hop called
-    /// `last-hop`. They make a tree behind the root, the internet.
+    /// Hops by name, instead of `down`, `up`, `medium`, `router` and `errors`, which describe a single hop named
+    /// `last-hop`. The hops form a tree whose root is the internet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hop: BTreeMap<String, HopConfig>,
-    /// Hosts by name, behind the hops or at the root. Without `[hop]` all hosts are behind the only hop; if none
-    /// is stated, there is one, called `client`.
+    /// Hosts by name, behind the hops or at the root. Without `[hop]`, all hosts are behind the only hop. If
+    /// absent, there is one host, named `client`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub host: BTreeMap<String, HostConfig>,
-    /// TCP of all hosts; if absent, the TCP of today's Linux.
+    /// TCP of all hosts; if absent, that of current Linux.
     pub tcp: TcpConfig,
-    /// How web pages are loaded, for flows that load web pages.
+    /// HTTP and browser, for flows that load web pages.
     pub http: Option<HttpConfig>,
     /// The flows, in the order in which simultaneous events are handled.
     pub flow: Vec<Flow>,
-    /// How flows are assigned their role in the statistics.
+    /// How flows get their role in the statistics.
     #[serde(default)]
     pub roles: Roles,
-    /// Virtual time at which a run ends even if flows are not done. If absent: 60 s, 20 round trips and ten
-    /// times the time that all bytes take at the slowest rate, counted from the last start and the end of
-    /// every constant stream.
+    /// Virtual time at which a run ends even if flows are not complete. If absent: 60 s, 20 round trips and ten
+    /// times the transfer time of all bytes at the slowest rate, after the last start and the last stream.
     pub time_limit: Duration,
-    /// Guest kernel of the kernel engine: its name in `lasthop kernel list`, or the folder of a kernel's source,
-    /// which is built once. If absent, that of `--kernel`.
+    /// Guest kernel of the kernel engine: a name from `lasthop kernel list`, or a folder with kernel sources,
+    /// which are built once. If absent, that of `--kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }
 
 impl Scenario {
-    /// Reads a resolved scenario from JSON; for serde's `deserialize_with`. It reads a JSON value first, so that
-    /// the code for all configuration types is compiled in this crate only, and not for each caller's reader.
+    /// Reads a resolved scenario from JSON, for serde's `deserialize_with`. Reading a JSON value first compiles
+    /// the code for all configuration types only once, rather than for each caller's deserializer.
     pub fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::from_json_value(serde_json::Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
@@ -87,7 +86,7 @@ impl Scenario {
         times.into_iter().collect()
     }
 
-    /// When the host at the edge of a flow over QUIC gets another address or port.
+    /// The changes of the address or port of a QUIC flow's host at the edge.
     pub fn moves(&self, flow: &Flow) -> Moves {
         let once = |at, rebinds| Moves { at: [Instant::ZERO + at].into(), rebinds };
         match (&flow.migrate, &flow.rebind) {
@@ -100,7 +99,7 @@ impl Scenario {
         }
     }
 
-    /// TCP of the scenario, and of the hosts, flows and relays that have their own TCP.
+    /// All TCP configurations: of the scenario, hosts, flows and relays.
     pub fn tcps(&self) -> impl Iterator<Item = &TcpConfig> {
         let of_flows = self.flow.iter().filter_map(|flow| flow.tcp.as_deref());
         let of_hosts = self.host.values().filter_map(|host| host.tcp.as_deref());
@@ -113,7 +112,7 @@ impl Scenario {
         self.tcp_at(&self.flow[instance.entry], instance.sender)
     }
 
-    /// TCP at an end of a flow: the flow's own, or the host's, or that of all hosts.
+    /// TCP at an end of a flow: that of the flow, or of the host, or of all hosts.
     pub fn tcp_at<'a>(&'a self, flow: &'a Flow, end: Host) -> &'a TcpConfig {
         let of_host = || self.host.get(self.host_of(flow, end))?.tcp.as_deref();
         flow.tcp.as_deref().or_else(of_host).unwrap_or(&self.tcp)
@@ -124,14 +123,14 @@ impl Scenario {
         self.segment_bytes_with(&self.tcp)
     }
 
-    /// Payload of a full segment of a TCP.
+    /// Payload of a full segment with this TCP.
     pub fn segment_bytes_with(&self, tcp: &TcpConfig) -> u32 {
         let options = if tcp.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
         self.mtu.0 as u32 - Segment::BASE_HEADER_BYTES - options
     }
 
-    /// Capacity of the bottleneck in a direction, in bit/s of full IP packets, with the time from which it
-    /// holds; the first holds from the start. With a switch, data go down only.
+    /// Capacity of the bottleneck in a direction, in bit/s of full IP packets: each value with its start time. A
+    /// switch has the same in both directions, although data flow down only.
     pub fn rates(&self, direction: Direction) -> Vec<(Instant, f64)> {
         let packet = self.mtu.0 as u32;
         if let Some(atm) = &self.atm {
@@ -140,41 +139,41 @@ impl Scenario {
         self.side(&self.tree(), self.bottlenecks()[direction as usize]).ip_rates(packet)
     }
 
-    /// The bad periods of a run that ended at `end`, with the number of their hop, and the direction if they
-    /// belong to one: of each hop first those of its `errors`, then those of each link.
+    /// The bad periods of a run that ended at `end`: for each hop, by number, first those of its `errors`, then
+    /// those of each link with its direction.
     pub fn bad_periods(&self, seed: Seed, end: Instant) -> Vec<(usize, Option<Direction>, Instant, Instant)> {
-        let mut found = Vec::new();
+        let mut all = Vec::new();
         for (number, hop) in self.hops().iter().enumerate() {
             let seed = self.seed_of(hop.name, seed);
             let of_links = hop.links().map(|(direction, path)| (Some(direction), path.link.errors.as_ref()));
             for (direction, errors) in iter::once((None, hop.errors())).chain(of_links) {
                 let periods = lasthop_link::bad_periods(errors, direction, seed, end);
-                found.extend(periods.into_iter().map(|(start, stop)| (number, direction, start, stop)));
+                all.extend(periods.into_iter().map(|(start, stop)| (number, direction, start, stop)));
             }
         }
-        found
+        all
     }
 
-    /// The phase of the clock of the host with this name when a run starts, `0.0..1.0` of its period: hosts
-    /// do not boot simultaneously.
+    /// The phase of a host's clock at the start of a run, `0.0..1.0` of its period: hosts do not boot
+    /// simultaneously.
     pub fn clock_phase(host: &str, seed: Seed) -> f64 {
         seed.stream(&format!("clock.{host}")).unit()
     }
 
-    /// The applications of a run, in the order of the scenario. An entry may stand for several.
+    /// The applications of a run, in the order of the scenario, several for an entry with a count.
     pub fn applications(&self) -> Vec<Instance<'_>> {
         (0..).zip(&self.flow).flat_map(|(index, flow)| flow.instances(index)).collect()
     }
 
-    /// The flows that are known before a run, ordered by number; those through a relay with both their sides,
-    /// and last the subflows of MPTCP.
+    /// The flows that exist from the start, ordered by number: each flow through a relay is followed by its two
+    /// sides, and the subflows of MPTCP come last.
     pub fn flows(&self) -> Vec<FlowInfo> {
         let mut flows = self.with_sides(lasthop_traffic::flows(&self.applications(), self.http.as_ref()));
         flows.extend(self.subflows(&flows));
         flows
     }
 
-    /// The instances of the applications, in the order of [`Scenario::applications`], with the starts of this
+    /// The applications as programs, in the order of [`Scenario::applications`], with the starts of this
     /// replication.
     pub fn programs(&self, seed: Seed) -> Vec<Program> {
         let rates = [Direction::Down, Direction::Up].map(|direction| first_rate(self.rates(direction)));
@@ -210,12 +209,12 @@ impl Scenario {
         }
     }
 
-    /// The real program that runs behind the last hop, if the scenario has one in place of modelled traffic.
+    /// The real program that runs behind the last hop, if the scenario has one instead of modelled traffic.
     pub fn real_program(&self) -> Option<&ProgramConfig> {
         self.flow.iter().find_map(|flow| flow.real_program())
     }
 
-    /// A feature that the model engine does not model: the key, and what to do instead.
+    /// The first feature that the model engine does not model: the key, and a remedy.
     pub(crate) fn unmodelled(&self) -> Option<Fault> {
         let router = self.unmodelled_linux();
         let program = self.real_program().map(|_| Fault {
@@ -253,8 +252,8 @@ impl Scenario {
     fn unmodelled_linux(&self) -> Option<Fault> {
         ["down", "up"].into_iter().zip(self.behind_linux()?).find_map(|(name, path)| {
             let message = format!(
-                "\"linux\": the drop-tail queue of [{name}] would be netem, which the model engine lacks; \
-                 use --engine kernel, write \"lasthop\", or give that queue another discipline"
+                "\"linux\": the drop-tail queue of [{name}] requires netem, which the model engine lacks; \
+                 use --engine kernel, write \"lasthop\", or change the discipline of the queue"
             );
             let is_netem = path.linux_queues(self.mtu).has_netem();
             is_netem.then_some(Fault { key: "router.implementation".into(), message })
@@ -279,26 +278,26 @@ pub struct LanConfig {
     pub delay: Duration,
 }
 
-/// Size of the packets, if a scenario does not state it.
+/// The MTU of Ethernet.
 pub const fn default_mtu() -> Bytes {
     Bytes(1500)
 }
 
-/// How the flows of a replication are assigned their role in the statistics.
+/// How the flows of a replication get their role in the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Roles {
-    /// Each flow has its own role: its name.
+    /// The role of a flow is its name.
     #[default]
     ByName,
-    /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower` (of three: `tcp-fastest`, `tcp-medium`,
-    /// `tcp-slowest`).
+    /// TCP flows by elapsed time: `tcp-faster` and `tcp-slower`, or with three flows `tcp-fastest`,
+    /// `tcp-medium` and `tcp-slowest`.
     ByElapsed,
     /// TCP flows that start within a second of each other form a group. Groups are ordered by start, flows
-    /// within a group by elapsed time. Example: of three flows, one of which starts late, `tcp-faster`,
-    /// `tcp-slower`, `tcp-third`.
+    /// within a group by elapsed time. Example for two flows and a late third: `tcp-faster`, `tcp-slower`,
+    /// `tcp-third`.
     ByStartThenElapsed,
-    /// TCP flows by the start of the scenario: `tcp-first`, `tcp-second`, `tcp-third`.
+    /// TCP flows by start time: `tcp-first`, `tcp-second`, `tcp-third`.
     ByStart,
 }
 

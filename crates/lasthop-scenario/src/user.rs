@@ -1,4 +1,4 @@
-//! User code that a scenario names: its places in a scenario, and how it is found before a run.
+//! User code that a scenario names, and how it is looked up before a run.
 
 use lasthop_core::{Fault, Maker};
 use lasthop_link::{
@@ -10,8 +10,8 @@ use lasthop_traffic::{TrafficAlgorithm, TrafficSetup, UserTraffic};
 
 use crate::types::Scenario;
 
-/// Finds code by its name in a scenario. A program that runs scenarios with its own code implements the
-/// methods for the kinds of code that it has.
+/// Looks up code by name. A program that runs scenarios with its own code implements the methods for the kinds
+/// of code that it provides.
 pub trait Library {
     fn congestion_control(&self, name: &str) -> Found<ControlSetup, dyn CongestionAlgorithm> {
         Err(unknown(name, "congestion control"))
@@ -30,7 +30,7 @@ pub trait Library {
     }
 }
 
-/// The maker of instances, or why there is no such code.
+/// The constructor of instances, or the reason why there is none.
 pub type Found<S, T> = Result<Maker<S, T>, String>;
 
 fn unknown(name: &str, what: &str) -> String {
@@ -45,7 +45,7 @@ enum Code<'a> {
 }
 
 impl Scenario {
-    /// Key and name of all user code in it.
+    /// Keys and names of all user code in it.
     pub(crate) fn user_code(&mut self) -> Vec<(String, String)> {
         let named = |(key, code): (String, Code<'_>)| {
             let name = match code {
@@ -59,7 +59,7 @@ impl Scenario {
         self.codes().into_iter().map(named).collect()
     }
 
-    /// Finds all user code in it, so that it can be run. The fault names the key of code that does not exist.
+    /// Looks up all user code in it. The fault names the key of code that does not exist.
     pub fn bind(&mut self, library: &dyn Library) -> Result<(), Fault> {
         for (key, code) in self.codes() {
             let bound = match code {
@@ -74,28 +74,28 @@ impl Scenario {
     }
 
     fn codes(&mut self) -> Vec<(String, Code<'_>)> {
-        let mut found = Vec::new();
-        found.extend(of_tcp("tcp".into(), &mut self.tcp));
+        let mut all = Vec::new();
+        all.extend(of_tcp("tcp".into(), &mut self.tcp));
         for (name, path) in [("down", &mut self.down), ("up", &mut self.up)] {
-            found.extend(path.iter_mut().flat_map(|path| of_path(name, path)));
+            all.extend(path.iter_mut().flat_map(|path| of_path(name, path)));
         }
         for (name, hop) in &mut self.hop {
-            found.extend(hop.down.iter_mut().flat_map(|path| of_path(&format!("hop.{name}.down"), path)));
-            found.extend(hop.up.iter_mut().flat_map(|path| of_path(&format!("hop.{name}.up"), path)));
+            all.extend(hop.down.iter_mut().flat_map(|path| of_path(&format!("hop.{name}.down"), path)));
+            all.extend(hop.up.iter_mut().flat_map(|path| of_path(&format!("hop.{name}.up"), path)));
         }
         for (name, host) in &mut self.host {
             let tcp = host.tcp.as_deref_mut();
-            found.extend(tcp.and_then(|tcp| of_tcp(format!("host.{name}.tcp"), tcp)));
+            all.extend(tcp.and_then(|tcp| of_tcp(format!("host.{name}.tcp"), tcp)));
         }
         for (index, flow) in self.flow.iter_mut().enumerate() {
             let tcp = flow.tcp.as_deref_mut();
-            found.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].tcp"), tcp)));
+            all.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].tcp"), tcp)));
             let tcp = flow.relay.as_mut().and_then(|relay| relay.tcp.as_deref_mut());
-            found.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].relay.tcp"), tcp)));
+            all.extend(tcp.and_then(|tcp| of_tcp(format!("flow[{index}].relay.tcp"), tcp)));
             let code = flow.kind.own_code().map(Code::Traffic);
-            found.extend(code.map(|code| (format!("flow[{index}].code"), code)));
+            all.extend(code.map(|code| (format!("flow[{index}].code"), code)));
         }
-        found
+        all
     }
 }
 

@@ -1,5 +1,4 @@
-//! Checks across several parts of a scenario. The check of a single part stands beside its type, in the crate
-//! that it configures.
+//! Checks across several parts of a scenario. Each single part is checked by the crate that it configures.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +15,10 @@ use crate::types::Scenario;
 /// Smallest and largest IP packets that a path must carry (RFC 791, section 3.1 and 3.2).
 const MTU_RANGE: std::ops::RangeInclusive<Bytes> = Bytes(68)..=Bytes(65_535);
 
-/// Maximum number of parts of a tree of hops: their numbers have 16 bits ([`lasthop_core::Place`]).
+/// Maximum number of parts of the network: their numbers have 16 bits ([`lasthop_core::Place`]).
 const PARTS_MAX: usize = 1 << u16::BITS;
 
-/// Checks everything, and returns all faults in the order of the types.
+/// Returns all faults, in the order of the types.
 pub fn validate(scenario: &Scenario) -> Vec<Fault> {
     let faults = Faults::found_by(|faults| parts(scenario, faults));
     if faults.is_empty() { Faults::found_by(|faults| streams_fit(scenario, faults)) } else { faults }
@@ -72,8 +71,8 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
         let parts = 2 * scenario.hop.len() + scenario.host.len() + 2 * host_pairs;
         faults.require(parts <= PARTS_MAX, "hop", || {
             format!(
-                "the network has {parts} parts, two for each hop and flow and one for each host; at most \
-                 {PARTS_MAX} have numbers, so leave some out"
+                "the network has {parts} parts, two for each hop and flow and one for each host, but at most \
+                 {PARTS_MAX} are supported; leave out some"
             )
         });
         hops::check(&scenario.hop, &scenario.host, mtu, scenario.time_limit, faults);
@@ -92,24 +91,23 @@ fn network(scenario: &Scenario, faults: &mut Faults) {
     }
 }
 
-/// Checks the requirements that some kinds of flows have on the rest of the scenario.
+/// Checks the requirements of some kinds of flows on the rest of the scenario.
 fn kinds(scenario: &Scenario, faults: &mut Faults) {
     let short = scenario.flow.iter().position(|flow| flow.traffic().opens_later());
     let place = format!("flow[{}].kind", short.unwrap_or_default());
     faults.require(short.is_none() || scenario.atm.is_none(), &place, || {
-        "short flows begin during the run, but a switch has an access link for each flow from the start; \
+        "short flows open during the run, but a switch has an access link for each flow from the start; \
         leave out [atm]"
             .into()
     });
     let up = scenario.flow.iter().position(|flow| flow.direction != DataDirection::Down);
     let place = format!("flow[{}].direction", up.unwrap_or_default());
     faults.require(up.is_none() || scenario.atm.is_none(), &place, || {
-        "\"up\": the way back from an ATM switch is delay only, without a rate or a queue; leave it out"
-            .into()
+        "\"up\": an ATM switch has only a delay in this direction, no rate and no queue; leave it out".into()
     });
     if let Some(flow) = scenario.flow.iter().find(|flow| flow.real_program().is_some()) {
         faults.require(scenario.flow.len() == 1, "flow", || {
-            "a real program has the last hop to itself; leave out the other flows".into()
+            "a real program must be the only flow; leave out the other flows".into()
         });
         for (key, is_stated) in [
             ("tcp", flow.tcp.is_some()),
@@ -118,14 +116,14 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
             ("via", flow.via.is_some()),
         ] {
             faults.require(!is_stated, &format!("flow[0].{key}"), || {
-                "a real program runs on plain hosts; leave it out".into()
+                "not supported for a real program; leave it out".into()
             });
         }
     }
     let moves = |flow: &Flow| flow.quic().is_some_and(|quic| quic.migration);
     if let Some(index) = scenario.flow.iter().position(moves) {
         faults.require(!scenario.handovers().is_empty(), &format!("flow[{index}].quic.migration"), || {
-            "no link changes, so the client never moves; add down.link.change, or leave it out".into()
+            "no link changes, so the client never migrates; add down.link.change, or leave it out".into()
         });
     }
     let is_page = |flow: &&Flow| flow.page().is_some();
@@ -133,8 +131,7 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
         for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| is_page(flow)) {
             let stack = if http.protocol.has_streams() { FlowStack::Quic } else { FlowStack::Tcp };
             faults.require(flow.stack == stack, &format!("flow[{index}].stack"), || {
-                "HTTP/3 runs over QUIC only, and QUIC carries no other HTTP; write both stack = \"quic\" \
-                here and \
+                "HTTP/3 requires QUIC, and QUIC carries no other HTTP; write both stack = \"quic\" here and \
                  protocol = \"http3\" in [http], or neither"
                     .into()
             });
@@ -143,13 +140,12 @@ fn kinds(scenario: &Scenario, faults: &mut Faults) {
     let page = scenario.flow.iter().position(|flow| is_page(&flow));
     let place = format!("flow[{}].kind", page.unwrap_or_default());
     faults.require(page.is_none() || scenario.http.is_some(), &place, || {
-        "the flow loads a web page, but there is no [http]; add a table [http] with protocol = \"http1.0\", \
-        say"
-        .into()
+        "the flow loads a web page, but there is no [http]; add for example [http] with protocol = \"http1.0\""
+            .into()
     });
 }
 
-/// Checks that there is one network: a complete last hop, a switch, or a tree of hops. True if there is.
+/// Checks that there is exactly one network: a last hop, a switch, or a tree of hops. Returns true if so.
 fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
     let (atm, tree) = (scenario.atm.is_some(), !scenario.hop.is_empty());
     for (key, stated) in [
@@ -161,7 +157,7 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
         ("hop", tree),
     ] {
         faults.require(!(stated && atm), key, || {
-            format!("belongs to a last hop, but the scenario has an ATM switch; leave out [{key}] or [atm]")
+            format!("applies to a last hop, but the scenario has an ATM switch; leave out [{key}] or [atm]")
         });
     }
     let is_linux = scenario.router.implementation == RouterImplementation::Linux;
@@ -173,24 +169,24 @@ fn one_topology(scenario: &Scenario, faults: &mut Faults) -> bool {
         ("router", is_linux),
     ] {
         faults.require(!(stated && tree), key, || {
-            format!("belongs to a single hop, but the scenario has [hop]; move it to [hop.NAME.{key}]")
+            format!("applies to a single hop, but the scenario has [hop]; move it to [hop.NAME.{key}]")
         });
     }
     faults.require(tree || scenario.host.is_empty(), "host", || {
-        "hosts with names hang behind a hop; add [down] or [medium], or leave out [host]".into()
+        "named hosts need a hop; add [down] or [medium], or leave out [host]".into()
     });
     let stated = scenario.down.is_some();
     faults.require(stated || atm || tree, "down", || {
-        "is missing; add a table [down.link] with rate = \"1 Mbit/s\" and delay = \"50 ms\", say".into()
+        "is missing; add for example [down.link] with rate = \"1 Mbit/s\" and delay = \"50 ms\"".into()
     });
     if tree {
-        hops::hang_together(&scenario.hop, &scenario.host, faults) && !stated && !atm
+        hops::check_tree(&scenario.hop, &scenario.host, faults) && !stated && !atm
     } else {
         stated != atm
     }
 }
 
-/// Checks that the ends of a flow are hosts of the scenario, and that they are two.
+/// Checks that the ends of a flow are two different hosts of the scenario.
 fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     let names = host_names(&scenario.host);
     for (key, name) in [("host", &flow.host), ("peer", &flow.peer)] {
@@ -208,7 +204,7 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
         }
         for (index, server) in program.servers.iter().enumerate() {
             faults.require(!names.contains(&server.name.as_str()), &format!("servers[{index}].name"), || {
-                format!("{:?} is a host already; choose another name", server.name)
+                format!("{:?} is already the name of a host; choose another name", server.name)
             });
         }
     }
@@ -218,13 +214,10 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     faults.require(
         flow.peer.is_none() || flow.peer.as_deref() != Some(host_name(scenario, flow)),
         "peer",
-        || {
-            "a host has no flow to itself; name another host, or leave it out for a server of the flow's own"
-                .into()
-        },
+        || "a host cannot be its own peer; write another host, or leave it out for a separate server".into(),
     );
     faults.require(flow.peer.is_none() || flow.access.is_none(), "access", || {
-        "the peer is a host, which hangs behind its hop; an access link is for the flow's own server".into()
+        "an access link needs a flow without `peer`; leave out one of the two".into()
     });
     shares_no_medium(scenario, flow, faults);
     let migrate = flow.migrate.as_ref().map(|migrate| ("migrate.via", &migrate.via));
@@ -232,12 +225,12 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
         let ways = scenario.ways(flow);
         let names: Vec<&str> = ways.iter().map(String::as_str).collect();
         faults.require(ways.contains(via), key, || {
-            format!("the host does not hang behind {via:?}{}", suggest(via, &names))
+            format!("the host has no path through {via:?}{}", suggest(via, &names))
         });
     }
 }
 
-/// Requires that the ends of a flow are not stations of the same medium: stations talk to the access point.
+/// Requires that the ends of a flow are not stations of the same medium, which the models do not support.
 fn shares_no_medium(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     let ways = |end| scenario.host.get(scenario.host_of(flow, end)).map_or(&[][..], |host| host.ways());
     let (own, others) = (ways(Host::Client), ways(Host::Server));
@@ -245,8 +238,8 @@ fn shares_no_medium(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     let shared = own.iter().filter(is_medium).find(|hop| others.contains(hop));
     faults.require(shared.is_none(), "peer", || {
         format!(
-            "both hosts are stations of {:?}, and packets from one station to another are not modelled; put \
-             one of them behind another hop",
+            "both hosts are stations of {:?}, but packets between two stations are not modelled; put one of \
+             them behind another hop",
             shared.map_or("", String::as_str)
         )
     });
@@ -257,16 +250,16 @@ fn host_name<'a>(scenario: &'a Scenario, flow: &'a Flow) -> &'a str {
     scenario.host_of(flow, Host::Client)
 }
 
-/// Checks whether a server may have its own access link to the router.
+/// Checks whether a flow may have an access link.
 fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     let Some(own) = &flow.access else { return };
     check_delay(own.delay, "access.delay", faults);
     let why = if scenario.atm.is_some() {
-        Some("every flow has an access link to the ATM switch already, with access_rate and access_delay")
+        Some("every flow has an access link to the ATM switch, set by access_rate and access_delay")
     } else if scenario.router.implementation == RouterImplementation::Linux {
-        Some("packets leave Linux' router straight for their host; write router.implementation = \"lasthop\"")
+        Some("Linux' router supports no access links; write router.implementation = \"lasthop\"")
     } else if flow.traffic().opens_later() {
-        Some("short flows begin during the run and share the LAN")
+        Some("short flows share the LAN")
     } else {
         None
     };
@@ -276,17 +269,18 @@ fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
 fn flows(scenario: &Scenario, faults: &mut Faults) {
     let Scenario { flow: flows, mtu, time_limit, .. } = scenario;
     faults.require(!flows.is_empty(), "flow", || {
-        "a scenario without flows sends nothing; add a table [[flow]] with kind = \"bulk-tcp\", or use the \
-         link with `lasthop shell`, `repeat` or `lab`"
+        "the scenario has no flows; add for example [[flow]] with kind = \"bulk-tcp\", or use the link with \
+         `lasthop shell`, `repeat` or `lab`"
             .into()
     });
     let mut names = BTreeSet::new();
     for (index, flow) in flows.iter().enumerate() {
         faults.below(&format!("flow[{index}]"), |faults| {
-            let taken = flow.instances(index).map(|one| one.name).find(|name| !names.insert(name.clone()));
-            let name = taken.as_deref().unwrap_or_default();
-            faults.require(taken.is_none(), "name", || {
-                format!("two flows are called {name:?}; give each its own name, \"{name}-{}\" say", index + 1)
+            let mut own = flow.instances(index).map(|instance| instance.name);
+            let duplicate = own.find(|name| !names.insert(name.clone()));
+            let name = duplicate.as_deref().unwrap_or_default();
+            faults.require(duplicate.is_none(), "name", || {
+                format!("two flows are named {name:?}; rename one, for example to \"{name}-{}\"", index + 1)
             });
             flow.check(*mtu, *time_limit, faults);
             access(scenario, flow, faults);

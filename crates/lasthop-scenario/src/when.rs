@@ -1,4 +1,4 @@
-//! `when`: the values that a level of a factor adds in combination with certain levels of other factors.
+//! `when`: values that a level sets only in combination with levels of other factors.
 //!
 //! ```toml
 //! [factor.buffer_rtt."2".when.link]
@@ -17,22 +17,26 @@ use crate::tree::{Node, Table, Value};
 pub const KEY: &str = "when";
 
 /// Checks that every `when` names levels of other factors.
-pub fn check(factors: &[Factor<'_>], found: &mut Findings) {
-    let known: BTreeMap<&str, BTreeSet<&str>> =
+pub fn check(factors: &[Factor<'_>], findings: &mut Findings) {
+    let level_names: BTreeMap<&str, BTreeSet<&str>> =
         factors.iter().map(|factor| (factor.name, factor.level_names().into_iter().collect())).collect();
     for factor in factors {
         for level in factor.levels.iter().filter(|level| level.node.get(KEY).is_some()) {
-            if found.is_full() {
+            if findings.is_full() {
                 return;
             }
             let place = format!("factor.{}.{}.{KEY}", factor.name, level.key);
             for named in entries(level.node.get(KEY)) {
-                let Some(levels) = known.get(named.key.as_str()).filter(|_| named.key != factor.name) else {
+                let Some(levels) = level_names.get(named.key.as_str()).filter(|_| named.key != factor.name)
+                else {
                     let others: Vec<&str> =
                         factors.iter().map(|other| other.name).filter(|name| *name != factor.name).collect();
-                    let message =
-                        format!("`{place}`: no other factor `{}`{}", named.key, suggest(&named.key, &others));
-                    found.add(Problem::new(named.span, message));
+                    let message = format!(
+                        "`{place}`: there is no other factor `{}`{}",
+                        named.key,
+                        suggest(&named.key, &others)
+                    );
+                    findings.add(Problem::new(named.span, message));
                     continue;
                 };
                 let strays = entries(Some(&named.node)).iter();
@@ -48,15 +52,14 @@ pub fn check(factors: &[Factor<'_>], found: &mut Findings) {
                         stray.key,
                         suggest(&stray.key, &levels)
                     );
-                    found.add(Problem::new(stray.span, message));
+                    findings.add(Problem::new(stray.span, message));
                 }
             }
         }
     }
 }
 
-/// The values that `level` sets in a cell with the levels `chosen` (factor and level): its own, and those of
-/// its `when`.
+/// The values that `level` sets in a cell with the levels `chosen` (factor and level), including its `when`.
 pub fn resolve(level: &Node, chosen: &[(&str, &str)]) -> Node {
     let mut resolved = level.clone();
     if let Value::Table(entries) = &mut resolved.value {

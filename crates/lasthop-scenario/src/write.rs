@@ -1,6 +1,6 @@
 //! Writing scenario files.
 
-/// The TOML form of a JSON object, in its order; an error for what TOML does not have, such as `null`.
+/// Converts a JSON object to TOML, in its order. Values that TOML lacks, such as `null`, are errors.
 pub fn to_toml(json: &str) -> Result<String, String> {
     let table: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(json).map_err(|error| error.to_string())?;
@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_as_it_was_in_its_order() {
+    fn toml_reads_back_unchanged_and_in_order() {
         let json = r#"{"name":"it's \"a\"\nb","flow":[{"kind":"program","z":1,"a":[1.5,true]}],
             "factor":{"x":{"b 1":{},"a":{}}}}"#;
         let text = to_toml(json).unwrap();
@@ -25,7 +25,7 @@ mod tests {
     }
 
     #[test]
-    fn what_toml_does_not_have_is_an_error() {
+    fn values_that_toml_lacks_are_errors() {
         assert!(to_toml(r#"{"name":null}"#).is_err());
         assert!(to_toml("[1]").is_err());
     }

@@ -214,8 +214,8 @@ def test_a_page_travels_on_the_streams_of_one_connection(lasthop_main: Main, tmp
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('stack = "quic"', ""), "`flow[0].stack`: HTTP/3 runs over QUIC only"),
-        (('"http3"', '"http1.1"'), "`flow[0].stack`: HTTP/3 runs over QUIC only"),
+        (('stack = "quic"', ""), "`flow[0].stack`: HTTP/3 requires QUIC"),
+        (('"http3"', '"http1.1"'), "`flow[0].stack`: HTTP/3 requires QUIC"),
         (
             ("connections = 1", "connections = 4"),
             "`http.connections`: 4: HTTP/3 loads a page over one connection; write 1",
@@ -240,9 +240,9 @@ def test_http3_and_quic_belong_together(
     [
         (
             TRANSFER,
-            "`flow[0].quic.migration`: the server connects, and only the host that connected may move",
+            "`flow[0].quic.migration`: the server opens the connection, but only the client may migrate",
         ),
-        (PAGE, "`flow[0].quic.migration`: no link changes, so the client never moves"),
+        (PAGE, "`flow[0].quic.migration`: no link changes, so the client never migrates"),
     ],
 )
 def test_who_cannot_move_is_told_so(

@@ -476,7 +476,7 @@ def test_a_file_of_somebody_else_is_not_written_over(
 
 def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
     link.write_text(LINK + PROGRAM + 'access = { delay = "1 ms" }\n', encoding="utf-8")
-    with pytest.raises(_core.ScenarioError, match="a real program has the last hop to itself"):
+    with pytest.raises(_core.ScenarioError, match="a real program must be the only flow"):
         _core.load(str(link))
 
 

@@ -82,7 +82,7 @@ fn when_names_levels_of_other_factors() {
 #[test]
 fn what_a_level_adds_is_held_against_the_other_levels() {
     let error = error(&SWITCH.replace("near.atm.buffer_cells = 531", "near.mtu = \"576 B\""));
-    assert!(error.contains("cells.toml:31") && error.contains("leave it to one factor"), "{error}");
+    assert!(error.contains("cells.toml:31") && error.contains("set it in one factor only"), "{error}");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn quantities_without_unit_with_a_wrong_one_or_negative() {
             "delay = \"300 ms\"",
             "delay = { distribution = \"uniform\" }",
             14,
-            &["`down.link.delay`: found a table; write a text with a number and a unit, \"300 ms\" say"],
+            &["`down.link.delay`: found a table; write a string with a number and a unit, such as \"300 ms\""],
         ),
         (
             "start = \"0 s\"",
@@ -147,7 +147,7 @@ fn streams_that_fit_the_lan_one_after_the_other_but_not_at_once() {
     read(&second("181 s"));
     let shown = error(&second("180 s")).to_string();
     assert!(shown.contains("`flow[2].rate`"), "{shown}");
-    assert!(shown.contains("with the streams that may send at the same time"), "{shown}");
+    assert!(shown.contains("together with streams that may send at the same time"), "{shown}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn unknown_values_and_wrong_types() {
         ("seed = 7", "seed = 99999999999999999999", 3, &["too large"]),
         ("seed = 7", "seed = -7", 3, &["`seed`", "from 0"]),
         ("name = \"small\"", "name = \"a/b\"", 1, &["`name`", "cannot name a folder"]),
-        ("title = \"Small\"", "title = 1", 2, &["`title`", "a text in quotation marks"]),
+        ("title = \"Small\"", "title = 1", 2, &["`title`", "a string in quotation marks"]),
         ("replications = 3", "replications = 0", 4, &["`replications`", "the nearest is 1"]),
         ("[lan]\n", "[[lan]]\n", 7, &["`lan`", "found a list", "a table"]),
     ]);
@@ -218,12 +218,12 @@ fn missing_parts_of_a_scenario() {
         ("bytes = \"188640 B\"", "", 27, &["`flow[0].bytes`: is missing", "duration"]),
     ]);
     let (without_flows, _) = BASE.split_once("[[flow]]").unwrap();
-    assert!(error(without_flows).to_string().contains("add a table [[flow]]"));
+    assert!(error(without_flows).to_string().contains("add for example [[flow]]"));
     let without_hop = error("[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 MB\"\n");
-    assert!(without_hop.to_string().contains("add a table [down.link] with rate"), "{without_hop}");
+    assert!(without_hop.to_string().contains("add for example [down.link] with rate"), "{without_hop}");
     let error = error(&without_flows.replace("[lan]", "flow = []\n[lan]"));
     assert_eq!(error.line, Some(7));
-    assert!(error.to_string().contains("add a table [[flow]]"), "{error}");
+    assert!(error.to_string().contains("add for example [[flow]]"), "{error}");
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn page_loads_that_nobody_can_run() {
     let nobody_says_how = error(base.split("[http]").next().unwrap());
     assert_eq!(nobody_says_how.line, Some(28));
     let wanted =
-        "`flow[0].kind`: the flow loads a web page, but there is no [http]; add a table [http] with protocol";
+        "`flow[0].kind`: the flow loads a web page, but there is no [http]; add for example [http] with protocol";
     assert!(nobody_says_how.to_string().contains(wanted), "{nobody_says_how}");
 }
 
@@ -756,7 +756,7 @@ fn syntax_and_encoding() {
     assert!(Study::from_bytes(format!("\u{feff}{BASE}").as_bytes(), "f.toml", &Sampler::NONE).is_ok());
     let windows_lines = base_with("seed = 7", "seeds = 7").replace('\n', "\r\n");
     assert_eq!(error(&windows_lines).line, Some(3));
-    assert!(errors("").iter().any(|error| error.message.contains("add a table [[flow]]")));
+    assert!(errors("").iter().any(|error| error.message.contains("add for example [[flow]]")));
 }
 
 #[test]

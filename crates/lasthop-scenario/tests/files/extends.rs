@@ -154,9 +154,9 @@ fn what_cannot_be_extended_is_an_error_at_the_key_and_names_both_files() {
     for (name, blamed, parts) in [
         ("missing.toml", "missing.toml", ["studdy.toml: there is no such file; did you mean", "study.toml?"]),
         ("folder.toml", "folder.toml", ["`extends`: ", "this is a directory"]),
-        ("number.toml", "number.toml", ["`extends`: found the number 3", "a text in quotation marks"]),
-        ("itself.toml", "itself.toml", ["in a circle", "itself.toml -> "]),
-        ("one.toml", "two.toml", ["in a circle", "two.toml -> "]),
+        ("number.toml", "number.toml", ["`extends`: found the number 3", "a string in quotation marks"]),
+        ("itself.toml", "itself.toml", ["in a cycle", "itself.toml -> "]),
+        ("one.toml", "two.toml", ["in a cycle", "two.toml -> "]),
     ] {
         let error = folder.error(name);
         assert_eq!((&error.file, error.line), (&folder.path(blamed), Some(2)), "{error}");
@@ -236,7 +236,7 @@ fn an_unknown_preset_is_an_error_that_names_the_nearest() {
              cable-low-latency, congested-64k, dsl",
         ),
         ("star-link", "did you mean `starlink`?"),
-        ("lte.toml", "there is no such file; the preset is called \"lte\""),
+        ("lte.toml", "there is no such file; the name of the preset is \"lte\""),
     ] {
         let over = format!("seed = 1\nextends = \"{over}\"\n");
         let folder = Folder::with("unknown", &[("my.toml", &over)]);
@@ -318,11 +318,11 @@ fn false_removes_what_is_inherited() {
 fn what_cannot_be_left_out_because_it_is_inherited_can_be_unset() {
     let error = error("extends = \"cable\"\n[up.queue]\ndiscipline = \"cake\"\n");
     assert!(error.file.ends_with("preset cable"), "{error}");
-    assert!(error.message.ends_with("; up.queue.target = false leaves out what is inherited"), "{error}");
+    assert!(error.message.ends_with("; up.queue.target = false removes the inherited key"), "{error}");
     let level = "[down.queue]\nlimit = \"9 packets\"\ndiscipline = \"pie\"\ntarget = \"9 ms\"\n\
                  [factor.queue]\ncake.down.queue.discipline = \"cake\"\n";
     let inherited = errors(&format!("{SHORT}{level}"));
-    assert!(inherited[0].message.contains("; down.queue.target = false leaves out"), "{inherited:?}");
+    assert!(inherited[0].message.contains("; down.queue.target = false removes"), "{inherited:?}");
     let own = errors(&format!(
         "{SHORT}{}",
         level.replace(
@@ -338,8 +338,8 @@ fn an_empty_table_over_another_is_refused_because_it_changes_nothing() {
     let level = "extends = \"geo-relay\"\n[factor.proxy]\nwith = {}\nnone.flow.download.relay = {}\n";
     let found = error(level);
     assert_eq!(found.line, Some(4), "{found}");
-    assert!(found.message.contains("`flow.download.relay`: an empty table changes nothing"), "{found}");
-    assert!(found.message.contains("write flow.download.relay = false to remove that"), "{found}");
+    assert!(found.message.contains("`flow.download.relay`: an empty table does not change"), "{found}");
+    assert!(found.message.contains("write flow.download.relay = false to remove"), "{found}");
     let found = error("extends = \"wifi-lossy\"\n[errors]\n");
     assert_eq!((found.file.as_str(), found.line), ("f.toml", Some(2)), "{found}");
 }

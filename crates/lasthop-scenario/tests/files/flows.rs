@@ -142,7 +142,7 @@ fn what_no_flow_can_have_is_said_with_the_reason() {
         (&[&bulk, "duration = \"0 s\"\n"], "`flow[0].duration`"),
         (&[BULK, "count = 0\n"], "`flow[0].count`"),
         (&[BULK, "count = 1001\n"], "`flow[0].count`"),
-        (&[BULK, "count = 2\n", &BULK.replace('x', "x-2")], "`flow[1].name`: two flows are called \"x-2\""),
+        (&[BULK, "count = 2\n", &BULK.replace('x', "x-2")], "`flow[1].name`: two flows are named \"x-2\""),
         (&[udp, "tcp = { sack = false }\n"], "`flow[0].tcp`: a stream of datagrams has no TCP"),
         (&[BULK, "tcp = { sak = false }\n"], "unknown key `flow[0].tcp.sak`; did you mean `sack`?"),
         (&[BULK, "tcp = { initial_window = 0 }\n"], "`flow[0].tcp.initial_window`"),

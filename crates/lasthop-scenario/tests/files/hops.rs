@@ -85,25 +85,25 @@ fn what_does_not_hang_together_is_said_with_the_place_and_the_nearest_name() {
             home("behind = \"cable\"", "behind = \"cabel\""),
             "`hop.wifi.behind`: there is no hop \"cabel\"; did you mean `cable`?",
         ),
-        (home("[hop.cable]", "[hop.cable]\nbehind = \"cable\""), "the hops hang behind each other in a loop"),
+        (home("[hop.cable]", "[hop.cable]\nbehind = \"cable\""), "the hops form a loop"),
         (home("behind = \"wifi\"", "behind = \"wify\""), "`host.laptop.behind`: there is no hop \"wify\""),
-        (home("behind = \"wifi\"", "behind = [\"wifi\", \"wifi\"]"), "\"wifi\" is there twice"),
+        (home("behind = \"wifi\"", "behind = [\"wifi\", \"wifi\"]"), "\"wifi\" is listed twice"),
         (home("behind = \"wifi\"", "behind = []"), "the list is empty"),
-        (home("[host.laptop]", "[host.server]"), "`host.server`: \"server\" is what a peer is called"),
+        (home("[host.laptop]", "[host.server]"), "`host.server`: \"server\" is the name of the default peer"),
         (
             home("[hop.wifi]", "[hop.\"wi fi\"]").replace("= \"wifi\"", "= \"wi fi\""),
-            "a name has letters, digits, - and _ only",
+            "a name may contain only letters, digits, - and _",
         ),
         (
             flow(""),
             "`flow[0].host`: there are several hosts; name the one at the edge (accepted: laptop, tv)",
         ),
         (flow("host = \"latop\""), "there is no host \"latop\"; did you mean `laptop`?"),
-        (flow("host = \"tv\"\npeer = \"tv\""), "`flow[0].peer`: a host has no flow to itself"),
-        (flow("host = \"tv\"\nvia = \"wifi\""), "`flow[0].via`: the host does not hang behind \"wifi\""),
+        (flow("host = \"tv\"\npeer = \"tv\""), "`flow[0].peer`: a host cannot be its own peer"),
+        (flow("host = \"tv\"\nvia = \"wifi\""), "`flow[0].via`: the host has no path through \"wifi\""),
         (
             flow("host = \"tv\"\npeer = \"laptop\"\naccess.delay = \"1 ms\""),
-            "`flow[0].access`: the peer is a host",
+            "`flow[0].access`: an access link needs a flow without `peer`",
         ),
         (
             format!("{HOME}{FLOW}[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n"),
@@ -113,11 +113,11 @@ fn what_does_not_hang_together_is_said_with_the_place_and_the_nearest_name() {
             format!("{FLOW}host = \"phone\"\n[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n"),
             "there is no host \"phone\"",
         ),
-        (format!("{FLOW}[host.phone]\n"), "hosts with names hang behind a hop"),
+        (format!("{FLOW}[host.phone]\n"), "named hosts need a hop"),
         (format!("{HOME}[medium]\nkind = \"wifi\"\n{FLOW}"), "move it to [hop.NAME.medium]"),
         (
             home("behind = \"cable\"", "behind = \"cable\"\nrouter.implementation = \"linux\""),
-            "before a single hop",
+            "a scenario with a single hop",
         ),
     ] {
         let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
@@ -160,7 +160,7 @@ fn a_medium_hosts_and_a_relay_need_no_names_of_hops() {
         "medium.kind = \"wifi\"\nerrors = {{ good = \"1 s\", bad = \"1 s\", packet_error_probability = 0.5 }}\n{FLOW}"
     );
     let errors: Vec<String> = errors(&wrong).iter().map(ToString::to_string).collect();
-    assert!(errors[0].contains("`errors`: belongs to a link, but the hop has a medium"), "{errors:?}");
+    assert!(errors[0].contains("`errors`: applies to a link, but the hop has a medium"), "{errors:?}");
 }
 
 /// The host of [`HOME`] with two ways, and a flow over MPTCP.
@@ -187,10 +187,10 @@ fn mptcp_has_a_subflow_for_each_way_of_its_host() {
 #[test]
 fn mptcp_without_what_it_needs_is_refused() {
     for (text, wanted) in [
-        (format!("{HOME}{FLOW}stack = \"mptcp\"\n"), "several ways to a host, and \"laptop\" has one"),
+        (format!("{HOME}{FLOW}stack = \"mptcp\"\n"), "several paths to a host, but \"laptop\" has one"),
         (
             multipath("mptcp.backup = [\"lte\"]"),
-            "`flow[0].mptcp.backup`: the host does not hang behind \"lte\"",
+            "`flow[0].mptcp.backup`: the host has no path through \"lte\"",
         ),
         (multipath("").replace("stack = \"mptcp\"", "mptcp.stale_loss_cnt = 1"), "add stack = \"mptcp\""),
         (
@@ -199,9 +199,9 @@ fn mptcp_without_what_it_needs_is_refused() {
                 "constant-udp\"\nname = \"photos\"\nrate = \"1 Mbit/s\"\npayload = \"160 B\"\n\
                  duration = \"4 s\"",
             ),
-            "\"mptcp\" carries flows with kind = \"bulk-tcp\"",
+            "\"mptcp\" supports kind = \"bulk-tcp\"",
         ),
-        (multipath("migrate = { at = \"1 s\", via = \"cable\" }"), "only QUIC can move"),
+        (multipath("migrate = { at = \"1 s\", via = \"cable\" }"), "only QUIC can migrate"),
     ] {
         let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");

@@ -83,7 +83,7 @@ fn many_hops_are_read_in_a_time_that_grows_as_their_number() {
         assert_eq!(read(&text).cells[0].scenario.hop.len(), 4_000);
         let looped = text.replace("[hop.hop-3999]\n", "[hop.hop-3999]\nbehind = \"hop-0\"\n");
         let wrong = if behind.is_empty() { Vec::new() } else { errors(&looped) };
-        assert!(wrong.iter().all(|error| error.message.contains("in a loop")), "{wrong:#?}");
+        assert!(wrong.iter().all(|error| error.message.contains("form a loop")), "{wrong:#?}");
         assert_eq!(wrong.is_empty(), behind.is_empty());
     }
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
@@ -142,7 +142,7 @@ fn of_very_many_wrong_keys_a_thousand_are_told() {
 fn more_factors_levels_combinations_or_values_than_can_be_read_are_refused() {
     let wrong = |text: &str| errors(text)[0].message.clone();
     let factors = lines(0..101, |number| format!("[factor.f{number}.only]"));
-    assert!(wrong(&format!("{SHORT}{factors}")).contains("there are 101 factors, and at most 100"));
+    assert!(wrong(&format!("{SHORT}{factors}")).contains("there are 101 factors, but at most 100"));
     let level = |number| format!("[factor.f.l{number}]");
     let levels = lines(0..10_001, level);
     assert!(wrong(&format!("{SHORT}{levels}")).contains("more than 10000 cells"));

@@ -37,7 +37,7 @@ fn a_medium_takes_the_place_of_links_and_has_hosts_as_stations() {
     for (text, wanted) in [
         (
             air("[hop.air]", "[hop.air]\ndown.link = { rate = \"1 Mbit/s\", delay = \"1 ms\" }"),
-            "`hop.air.down`: belongs to a link, but the hop has a medium",
+            "`hop.air.down`: applies to a link, but the hop has a medium",
         ),
         (air("medium = { kind = \"wifi\", standard = \"a\" }", ""), "`hop.air.down`: is missing"),
         (air("kind = \"wifi\"", "kind = \"wify\""), "unknown value \"wify\""),
@@ -50,11 +50,11 @@ fn a_medium_takes_the_place_of_links_and_has_hosts_as_stations() {
                 "[host.tv]\nbehind = \"air\"",
                 "[hop.far]\nbehind = \"air\"\nmedium.kind = \"wifi\"\n[host.tv]",
             ),
-            "`hop.far.behind`: leads to a hop with a medium",
+            "`hop.far.behind`: is a hop with a medium",
         ),
         (
             air("[host.laptop]\nbehind = \"air\"", "[host.laptop]"),
-            "`host.laptop.wifi`: the host hangs behind no hop",
+            "`host.laptop.wifi`: the host is not behind a hop",
         ),
         (air("rate = \"6 Mbit/s\"", "error = \"99 %\""), "`host.laptop.wifi.error`"),
         (
@@ -109,14 +109,14 @@ fn a_cell_needs_users_with_rates_and_whole_slots() {
         CELL.replace(from, to)
     };
     for (text, wanted) in [
-        (cell("cell.rate = \"10 Mbit/s\"", ""), "`host.tablet.cell`: is missing; write cell.rate"),
+        (cell("cell.rate = \"10 Mbit/s\"", ""), "`host.tablet.cell`: is missing; add for example cell.rate"),
         (cell("cell = { rate = \"6 Mbit/s\", ", "cell = { "), "`host.phone.cell.rate`: is missing"),
         (cell("up.rate = \"2 Mbit/s\"", "up = {}"), "`host.phone.cell.up.rate`: is missing"),
         (
             cell("cell.rate = \"10 Mbit/s\"", "cell.rate = \"1 bit/s\""),
             "write from \"1 kbit/s\" to \"20 Gbit/s\"",
         ),
-        (cell("cell.rate = \"10", "wifi.rate = \"10"), "`host.tablet.wifi`: the host hangs behind no hop"),
+        (cell("cell.rate = \"10", "wifi.rate = \"10"), "`host.tablet.wifi`: the host is not behind a hop"),
         (
             cell("kind = \"cell\"", "kind = \"cell\"\nwindow = \"1 s\""),
             "belongs to scheduler = \"proportional-fair\"",

@@ -93,7 +93,7 @@ fn whole_numbers_are_levels_and_points_that_coincide_are_one() {
     let keys: Vec<_> = study.cells.iter().map(Cell::key).collect();
     assert_eq!(keys, ["iw=3", "iw=4"]);
     let [note] = &study.notes[..] else { panic!("{:?}", study.notes) };
-    assert!(note.to_string().contains("8 points make 2 different ones"), "{note}");
+    assert!(note.to_string().contains("only 2 of 8 points differ"), "{note}");
     assert_eq!(note.line, Some(12));
 }
 
@@ -115,9 +115,9 @@ fn wrong_ranges_name_line_reason_and_remedy() {
         (rate, "from = \"20 Mbit/s\"", 8, &["is not below `to` = \"10 Mbit/s\"; swap them"]),
         (rate, "from = \"10 Mbit/s\"", 8, &["write two different ends"]),
         (rate, "from = \"10 ms\"", 9, &["is a rate, but `from` = \"10 ms\" is a duration"]),
-        (rate, "from = true", 8, &["`factor.rate.from`: found true", "a number, or a text with a unit"]),
+        (rate, "from = true", 8, &["`factor.rate.from`: found true", "a number, or a string with a unit"]),
         (rate, "from = 64", 9, &["is a rate, but `from` = \"64\" is a number"]),
-        (rate, "from = inf", 8, &["is no end of a range"]),
+        (rate, "from = inf", 8, &["is not the end of a range"]),
         (rate, "", 7, &["missing key `factor.rate.from`; add for example from = \"64 kbit/s\""]),
         (
             "scale = \"log\"",
@@ -178,7 +178,7 @@ fn a_logarithmic_range_starts_above_zero() {
     );
     let errors = sampled(&text, None).unwrap_err();
     assert_eq!((errors.len(), errors[0].line), (1, Some(10)));
-    assert!(errors[0].to_string().contains("never reaches `from` = \"0 s\""), "{}", errors[0]);
+    assert!(errors[0].to_string().contains("cannot include `from` = \"0 s\""), "{}", errors[0]);
 }
 
 #[test]

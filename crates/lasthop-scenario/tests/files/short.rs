@@ -87,7 +87,7 @@ fn a_copied_way_up_says_what_it_copies_beside_rate_delay_and_queue() {
     };
     assert_eq!(why("queue = { limit = \"20 packets\", discipline = \"pie\" }", ""), "a copy of [down]");
     let lossy = why("blackhole = { at = \"1 s\", for = \"1 s\" }", "loss = \"1 %\"\njitter = \"1 ms\"");
-    assert!(lossy.starts_with("a copy of [down], with its blackhole, link.loss, link.jitter; "), "{lossy}");
+    assert!(lossy.starts_with("a copy of [down], including blackhole, link.loss, link.jitter; "), "{lossy}");
 }
 
 #[test]

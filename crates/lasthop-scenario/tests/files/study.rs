@@ -256,7 +256,7 @@ fn a_list_must_not_hide_what_an_earlier_factor_changed_in_it() {
                    start = \"0 s\" }]\n";
     let error = Study::from_str(&format!("{BASE}{factors}"), "x.toml").expect_err("accepted").to_string();
     assert!(
-        error.contains("`flow` is set here by flows=tcp") && error.contains("leave it to one factor"),
+        error.contains("`flow` is set here by flows=tcp") && error.contains("set it in one factor only"),
         "{error}"
     );
     let error = Study::from_str(&format!("{BASE}[factor.a.b]\nflow.udp = 3\n"), "x.toml");

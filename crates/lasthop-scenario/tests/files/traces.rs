@@ -80,7 +80,7 @@ fn a_course_gives_what_the_link_does_not_state() {
     assert_eq!((link.rate.bits_per_second(), link.delay), (2_000_000, Duration::from_millis(30)));
     let assumed = |key: &str| study.cells[0].assumed.iter().find(|each| each.key == key).unwrap();
     assert_eq!(assumed("down.link.rate").why, "the mean of the course");
-    assert_eq!(assumed("down.link.delay").why, "the first of the course");
+    assert_eq!(assumed("down.link.delay").why, "the first delay of the course");
     // 2 Mbit/s in 60 ms are 10 packets of 1500 bytes.
     assert_eq!(assumed("down.queue.limit").value, "10 packets");
     let rates: Vec<f64> = scenario.rates(Direction::Down).into_iter().map(|(_, rate)| rate).collect();

@@ -68,13 +68,13 @@ fn the_segments_of_a_drop_list_are_lost_and_no_others() {
 #[test]
 fn a_drop_list_needs_rising_numbers_and_a_flow_that_is_known() {
     let flow = |keys: &str| format!("{LINK}[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 MB\"\n{keys}");
-    assert!(refused(&flow("drop_list = [7, 3]")).contains("begin with 1 and rise"));
-    assert!(refused(&flow("drop_list = [0]")).contains("begin with 1 and rise"));
+    assert!(refused(&flow("drop_list = [7, 3]")).contains("start at 1 and must ascend"));
+    assert!(refused(&flow("drop_list = [0]")).contains("start at 1 and must ascend"));
     let short = format!(
         "{LINK}[[flow]]\nkind = \"short-flows\"\nname = \"short\"\npackets = 12\nrequest = \"200 B\"\narrivals = {{ \
          model = \"poisson\", load = 0.5 }}\nhosts = [{{ name = \"a\", initial_window = 3, receive_window_initial = 4 }}]\ndrop_list = [1]\n"
     );
-    assert!(refused(&short).contains("short flows come and go"), "{}", refused(&short));
+    assert!(refused(&short).contains("short flows open during the run"), "{}", refused(&short));
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn other_ports_are_for_quic_that_does_not_move() {
         format!("{LINK}[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 MB\"\nrebind = {{ at = \"1 s\" }}\n{keys}")
     };
     let message = refused(&flow(""));
-    assert!(message.contains("TCP and UDP know a connection by its ports"), "{message}");
+    assert!(message.contains("TCP and UDP identify a connection by its ports"), "{message}");
     let message = refused(&flow("stack = \"quic\""));
-    assert!(message.contains("a NAT lets nobody in"), "{message}");
+    assert!(message.contains("which a NAT would not let in"), "{message}");
 }
 
 /// A policer of 4 Mbit/s and 30 kB in front of 10 Mbit/s: what passes is bounded by the bucket, and nothing

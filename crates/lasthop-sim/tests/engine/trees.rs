@@ -143,5 +143,5 @@ fn quic_goes_on_over_another_hop_after_a_move_of_its_host() {
     let message =
         |flow: &str| Study::from_str(&format!("{HOME}{flow}"), "tree.toml").unwrap_err().to_string();
     assert!(message(&flow.replace("\"lte\"", "\"lt\"")).contains("did you mean `lte`?"));
-    assert!(message(&flow.replace("stack = \"quic\"", "")).contains("only QUIC can move"));
+    assert!(message(&flow.replace("stack = \"quic\"", "")).contains("only QUIC can migrate"));
 }

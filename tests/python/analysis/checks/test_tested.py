@@ -61,7 +61,7 @@ def test_the_command_lines_of_two_versions_are_levels_of_a_factor(lasthop_main: 
     ("change", "reason"),
     [
         (('kind = "program"', 'kind = "bulk-tcp"\nbytes = "1 MB"'), "the only [[flow]] of kind"),
-        (('old.command = "sleep 0.2"', "old.command = 3"), "write a text in quotation marks"),
+        (('old.command = "sleep 0.2"', "old.command = 3"), "write a string in quotation marks"),
     ],
 )
 def test_a_command_line_without_its_program_is_explained(

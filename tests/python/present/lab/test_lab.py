@@ -340,7 +340,7 @@ def test_a_change_of_factor_finds_a_cell_that_has_it() -> None:
 )
 def test_a_text_reads_no_file_that_the_scenario_does_not_name(line: str, expected: str) -> None:
     header = look(line)
-    assert f'`{expected}`: "/etc/passwd" is not one of the files of the scenario that was opened' in errors(
+    assert f'`{expected}`: "/etc/passwd" is not one of the files that the opened scenario names' in errors(
         header
     )
     assert "root" not in json.dumps(header)
