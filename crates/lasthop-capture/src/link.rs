@@ -85,8 +85,8 @@ fn link_header(link: u32, data: &[u8]) -> Result<Option<(EtherType, usize)>, Str
         276 => at(0).map(|ether_type| (ether_type, 20)),
         other => {
             return Err(format!(
-                "packets of link type {other}, where raw IP, Ethernet, Linux cooked capture, loopback and \
-                 PPP are known"
+                "packets of link type {other}; supported are raw IP, Ethernet, Linux cooked capture, \
+                 loopback and PPP"
             ));
         }
     })

@@ -193,7 +193,7 @@ fn guess(bytes: &[u8]) -> &'static str {
         [0x1f, 0x8b, ..] => "it is compressed by gzip, decompress it first",
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "it is compressed by zstd, decompress it first",
         _ if bytes.len() < PCAP_HEADER => "it is too short for either",
-        _ => "its first bytes belong to no such file",
+        _ => "its first bytes match neither format",
     }
 }
 
@@ -205,7 +205,7 @@ fn packet_head(header: &PcapHeader) -> usize {
 fn packet_length(header: &PcapHeader, bytes: &[u8]) -> Result<usize, String> {
     let captured = word(bytes, 8, header.is_bigendian()) as usize;
     if captured > MAX_PACKET {
-        return Err(format!("a packet of {captured} captured bytes is longer than any"));
+        return Err(format!("a packet of {captured} captured bytes exceeds the maximum"));
     }
     Ok(packet_head(header) + captured)
 }
@@ -263,9 +263,9 @@ fn block<'a>(
         Block::SectionHeader(_) => interfaces.clear(),
         Block::InterfaceDescription(description) => interfaces.push(interface(&description, big_endian)?),
         Block::EnhancedPacket(packet) => {
-            let interface = interfaces
-                .get(packet.if_id as usize)
-                .ok_or_else(|| format!("a packet of interface {}, which is not described", packet.if_id))?;
+            let interface = interfaces.get(packet.if_id as usize).ok_or_else(|| {
+                format!("a packet of interface {}, for which there is no description", packet.if_id)
+            })?;
             let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
             return Ok(Some(Frame {
                 time_ns: interface.time_ns(units)?,

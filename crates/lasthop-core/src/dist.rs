@@ -78,7 +78,7 @@ pub enum Distribution<T> {
         /// How a draw outside the limits is treated.
         cut: Cut,
     },
-    /// These values in this order, again and again.
+    /// These values in this order, repeatedly.
     Sequence(Vec<T>),
 }
 
@@ -118,15 +118,15 @@ impl<T: Quantity> Distribution<T> {
                 }
                 if *cut == Cut::Redraw && share_inside(*mean, *min, *max) < REDRAW_SHARE_MIN {
                     return Err(ParseError::new(format!(
-                        "a draw with mean = \"{mean}\" hardly ever falls between min and max: widen the \
+                        "values with mean = \"{mean}\" hardly ever lie between min and max: widen the \
                          limits, or write cut = \"clamp\""
                     )));
                 }
                 Ok(())
             }
-            Self::Sequence(values) if values.is_empty() => {
-                Err(ParseError::new("a sequence needs at least one value: values = [\"3 s\", \"4 s\"], say"))
-            }
+            Self::Sequence(values) if values.is_empty() => Err(ParseError::new(
+                "a sequence needs at least one value: for example values = [\"3 s\", \"4 s\"]",
+            )),
             Self::Static(_) | Self::Sequence(_) => Ok(()),
         }
     }
@@ -270,7 +270,7 @@ impl<'de, T: Quantity> Visitor<'de> for DistributionVisitor<T> {
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(
-            "a quantity as text, or a table with distribution = \"uniform\", \"exponential\" or \"sequence\"",
+            "a quantity as a string, or a table with distribution = \"uniform\", \"exponential\" or \"sequence\"",
         )
     }
 
@@ -330,7 +330,7 @@ impl<T: Quantity> JsonSchema for Distribution<T> {
                 },
                 {
                     "type": "object",
-                    "description": "These values in this order, again and again",
+                    "description": "These values in this order, repeatedly",
                     "properties": {
                         "distribution": { "const": "sequence" },
                         "values": { "type": "array", "items": value, "minItems": 1 },

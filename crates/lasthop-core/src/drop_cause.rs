@@ -137,7 +137,7 @@ causes! {
         "triangle-left-open";
     /// CAKE's filter dropped an ACK that a later one in the queue made superfluous.
     AckFilter = "ack-filter" (Queue, Aqm):
-        "ACK filter", "dropped by the ACK filter, as a later one says the same and more", "octagon-open";
+        "ACK filter", "dropped by the ACK filter, as a later ACK makes it superfluous", "octagon-open";
     /// Early packet discard: an ATM switch was above its threshold when the packet's first cell came.
     EarlyPacket = "epd" (Arrival, EarlyPacket):
         "early packet discard", "discarded early by the switch", "triangle-up-open";
@@ -149,7 +149,7 @@ causes! {
         "blackhole", "lost in the blackhole", "circle-cross-open";
     /// Its number among the packets of its flow is in the scenario's list of drops.
     DropList = "drop-list" (Arrival, Error):
-        "drop list", "lost as the scenario's drop_list says", "star-triangle-down-open";
+        "drop list", "lost due to the scenario's drop_list", "star-triangle-down-open";
     /// The link lost it, and the link has no ARQ.
     LinkError = "error" (Link, Error): "link error", "lost on the link", "asterisk-open";
     /// The link's ARQ reached its limit of retransmissions.

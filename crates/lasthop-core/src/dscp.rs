@@ -68,7 +68,7 @@ impl FromStr for Dscp {
             Ok(number) => {
                 u8::try_from(number).ok().filter(|number| *number <= Self::MAX).map(Self).ok_or_else(|| {
                     ParseError::new(format!(
-                        "{number} is not a code point: write a number from 0 to {}, the nearest is {}",
+                        "{number} is not a code point: write a number from 0 to {} (the nearest is {})",
                         Self::MAX,
                         number.clamp(0, i64::from(Self::MAX))
                     ))

@@ -45,7 +45,9 @@ impl Faults {
 
     /// Requires a value other than zero.
     pub fn not_zero<T: Default + PartialEq>(&mut self, value: &T, key: &str, example: &str) {
-        self.require(*value != T::default(), key, || format!("must not be zero; write {example:?}, say"));
+        self.require(*value != T::default(), key, || {
+            format!("must not be zero; write for example {example:?}")
+        });
     }
 
     /// Requires a value of at most `max`.
@@ -61,7 +63,7 @@ impl Faults {
             let [min, max] = [range.start(), range.end()].map(as_written);
             let nearest = if value < *range.start() { &min } else { &max };
             let value = as_written(&value);
-            format!("{value} is out of range; write from {min} to {max}, the nearest is {nearest}")
+            format!("{value} is out of range; write from {min} to {max} (the nearest is {nearest})")
         });
     }
 
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn a_value_out_of_range_is_told_the_nearest_one() {
         let (_, message) = only(|faults| faults.in_range(0, 1..=255, "retries"));
-        assert_eq!(message, "0 is out of range; write from 1 to 255, the nearest is 1");
+        assert_eq!(message, "0 is out of range; write from 1 to 255 (the nearest is 1)");
         let (_, message) = only(|faults| faults.in_range(Bytes(9), Bytes(1)..=Bytes(8), "size"));
         assert_eq!(message, "\"9 B\" is out of range; write from \"1 B\" to \"8 B\", the nearest is \"8 B\"");
         let (_, message) = only(|faults| faults.at_most(Bytes(9), Bytes(8), "size"));

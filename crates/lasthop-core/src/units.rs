@@ -199,7 +199,7 @@ impl UnitTable {
             && positive.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.')
         {
             return Err(ParseError::new(format!(
-                "{text:?} is negative: {} cannot be, write for example {:?}",
+                "{text:?} is negative: {} must not be negative, write for example {:?}",
                 self.what, self.example
             )));
         }
@@ -240,7 +240,7 @@ impl UnitTable {
     }
 
     fn too_fine(&self, text: &str) -> ParseError {
-        ParseError::new(format!("{text:?} has more digits than a {}: leave them out", self.finest))
+        ParseError::new(format!("{text:?} has too many digits: the smallest unit is a {}", self.finest))
     }
 
     fn accepted(&self) -> String {
@@ -311,7 +311,7 @@ impl FromStr for Rate {
             && !(bits.is_multiple_of(*slot) && (1..=SLOTS_MAX).contains(&(bits / slot)))
         {
             return Err(ParseError::new(format!(
-                "{text:?} are no time slots of GSM: write a whole number from 1 to {SLOTS_MAX}, for example \
+                "{text:?} is not a number of GSM time slots: write a whole number from 1 to {SLOTS_MAX}, for example \
                  \"3 {name}\""
             )));
         }
@@ -458,7 +458,7 @@ macro_rules! text_serde {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let value = std::marker::PhantomData;
-                let expecting = concat!($description, ": text with a number and a unit");
+                let expecting = concat!($description, ": a string with a number and a unit");
                 deserializer.deserialize_any($crate::units::TextVisitor { expecting, value })
             }
         }

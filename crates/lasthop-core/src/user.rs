@@ -32,8 +32,11 @@ impl TryFrom<String> for UserName {
 
     fn try_from(text: String) -> Result<Self, String> {
         let (language, place) = text.split_once(':').unwrap_or((&text, ""));
-        let Some((_, example)) = LANGUAGES.into_iter().find(|(known, _)| *known == language) else {
-            return Err(format!("{text:?} names no code of yours; write \"{}\", say", LANGUAGES[0].1));
+        let Some((_, example)) = LANGUAGES.into_iter().find(|(name, _)| *name == language) else {
+            return Err(format!(
+                "{text:?} does not name custom code; write for example \"{}\"",
+                LANGUAGES[0].1
+            ));
         };
         let is_whole = match language {
             "python" => place.split('.').count() > 1 && place.split('.').all(|part| !part.is_empty()),
@@ -42,7 +45,7 @@ impl TryFrom<String> for UserName {
         if is_whole {
             Ok(Self(text))
         } else {
-            Err(format!("{text:?} is incomplete; write \"{example}\", say"))
+            Err(format!("{text:?} is incomplete; write for example \"{example}\""))
         }
     }
 }
@@ -73,9 +76,8 @@ impl<S, T: ?Sized> UserCode<S, T> {
     pub fn make(&self, setup: S) -> Box<T> {
         match &self.maker {
             Some(maker) => maker(setup),
-            None => {
-                Failure::new(format!("{self}: the program that runs the scenario does not supply it")).raise()
-            }
+            None => Failure::new(format!("{self}: the program that runs the scenario does not provide it"))
+                .raise(),
         }
     }
 }
@@ -125,8 +127,8 @@ impl<S, T: ?Sized> JsonSchema for UserCode<S, T> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A class of your own, by module and name; or code of a Rust program that runs the \
-                            scenario itself",
+            "description": "Custom code: a Python class, by module and name, or code of the Rust program that \
+                            runs the scenario",
             "type": "string",
             "pattern": r"^python:[^.:]+(\.[^.:]+)+$|^rust:.+$",
             "examples": ["python:my_module.Mine"],

@@ -139,9 +139,8 @@ fn make_root(write: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     }
     for folder in write {
         let target = Path::new(ROOT).join(folder.strip_prefix("/")?);
-        mount(NONE, &target, Some("hostfs"), MsFlags::empty(), Some(folder.as_path())).map_err(|error| {
-            format!("cannot mount the folder {} to be written to: {error}", folder.display())
-        })?;
+        mount(NONE, &target, Some("hostfs"), MsFlags::empty(), Some(folder.as_path()))
+            .map_err(|error| format!("cannot mount the folder {} writable: {error}", folder.display()))?;
     }
     chdir(ROOT)?;
     mount(Some("."), "/", NONE, MsFlags::MS_MOVE, NONE)?;

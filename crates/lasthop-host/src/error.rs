@@ -22,7 +22,7 @@ impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self(format!("the emulator cannot go on: {error}"))
+        Self(format!("the emulator cannot continue: {error}"))
     }
 }
 

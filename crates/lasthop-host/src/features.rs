@@ -183,22 +183,21 @@ fn missing_from(offered: &str, wanted: &str) -> Option<Error> {
     }
     let offered: Vec<_> = offered.split_whitespace().collect();
     Some(Error::new(format!(
-        "congestion_control = \"{wanted}\": this kernel offers {}; choose one of these, or have root load \
-         the module tcp_{wanted}",
+        "congestion_control = \"{wanted}\": this kernel offers {}; choose one of these, or load the module \
+         tcp_{wanted} as root",
         offered.join(", ")
     )))
 }
 
 fn server_difference(server: HttpServer, tcp: &TcpConfig) -> Vec<Difference> {
     let process = Difference {
-        what: "server = \"nginx\": it answers in a process of its own, and pipelined answers may share a \
-               segment"
+        what: "server = \"nginx\": it is a separate process, and pipelined responses may share a segment"
             .into(),
-        effect: "Answers leave some tenths of a millisecond later, and in a few segments less.",
+        effect: "Responses leave some tenths of a millisecond later, in slightly fewer segments.",
     };
     let pacing = Difference {
         what: "pacing = true: nginx' sockets do not pace".into(),
-        effect: "Its answers leave in bursts, as they do with pacing = false.",
+        effect: "Its responses leave in bursts, as with pacing = false.",
     };
     match server {
         HttpServer::Nginx if tcp.pacing == Pacing::Socket => vec![process, pacing],
@@ -217,34 +216,33 @@ fn recovery_settings(tcp: &TcpConfig) -> Vec<Setting> {
              proportional rate reduction (RFC 6937)",
                 word(tcp.recovery)
             ),
-            "One recovery repairs all losses of a window, without waiting for partial ACKs: fewer timeouts, and \
-         flows that share the link more evenly afterwards.",
+            "One recovery repairs all losses of a window without waiting for partial ACKs: fewer timeouts, and \
+         fairer sharing of the link afterwards.",
         ),
         (
             modern,
             format!("max_burst = {}: Linux does not moderate bursts this way", tcp.max_burst),
-            "After an ACK for much data more segments leave back to back: some more drops at a short queue.",
+            "After an ACK for much data, more segments leave back to back: slightly more drops at a short queue.",
         ),
         (
             tcp.limited_transmit,
             "limited_transmit = false: Linux always uses it".into(),
-            "With small windows a loss is found by duplicate ACKs where the scenario waits for a timeout.",
+            "With small windows, duplicate ACKs reveal a loss for which the scenario waits for a timeout.",
         ),
         (
             !tcp.early_retransmit,
-            "early_retransmit = true: Linux has dropped it".into(),
+            "early_retransmit = true: Linux no longer has it".into(),
             "A loss among the last few segments waits for a timeout where the scenario has a fast retransmit.",
         ),
         (
             tcp.eifel == tcp.timestamps,
-            format!("eifel = {}: Linux undoes by timestamps whenever it has them", tcp.eifel),
-            "Shows after timeouts and retransmissions that were not needed, so on links with ARQ: their cost \
-         differs.",
+            format!("eifel = {}: Linux uses timestamps for undo whenever they are on", tcp.eifel),
+            "Matters after spurious timeouts and retransmissions, as on links with ARQ: their cost differs.",
         ),
         (
             matches!(tcp.frto, FRtoMode::Off | FRtoMode::Rfc5682Sack),
             format!("frto = {}: Linux has the version of RFC 5682", word(tcp.frto)),
-            "Shows after a timeout that was not needed, so on links with ARQ: SACK tells more of them apart.",
+            "Matters after spurious timeouts, as on links with ARQ: SACK detects more of them.",
         ),
     ]
 }
@@ -254,39 +252,39 @@ fn timing_settings(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Setting> {
     vec![
         (
             tcp.handshake_rtt || tcp.timestamps,
-            "handshake_rtt = false: Linux counts the round-trip time of the handshake".into(),
-            "The first timeouts come sooner: more of them are not needed, on links with ARQ above all.",
+            "handshake_rtt = false: Linux uses the round-trip time of the handshake".into(),
+            "The first timeouts come sooner: more of them are spurious, especially on links with ARQ.",
         ),
         (
             tcp.delayed_ack_adapts,
             format!(
                 "delayed_ack = \"{}\": Linux adapts the time, from 40 to 200 ms, and acknowledges the first \
-             segments at once (quick ACKs)",
+             segments immediately (quick ACKs)",
                 tcp.delayed_ack
             ),
-            "In slow start the window doubles every round trip instead of growing by half, and overshoots \
-         further: more drops at its end.",
+            "In slow start, the window doubles every round trip instead of growing by half, and overshoots \
+         further: more drops at the end.",
         ),
         (
             !tcp.hystart_plus_plus,
             "hystart_plus_plus = true: Linux has HyStart with CUBIC, and standard slow start with Reno"
                 .into(),
-            "Slow start ends at another window: with Reno by losses, with CUBIC as soon as the delay grows.",
+            "Slow start ends at another window: with Reno at losses, with CUBIC when the delay grows.",
         ),
         (
             accurate_ecn || !tcp.accurate_ecn,
-            "accurate_ecn = true: this Linux has the ECN of RFC 3168; the other came with 6.18".into(),
+            "accurate_ecn = true: this Linux has the ECN of RFC 3168; accurate ECN needs 6.18".into(),
             "A sender learns of one mark per round trip.",
         ),
         (
             tcp.rto_initial == RTO_INITIAL,
             format!("rto_initial = \"{}\": Linux has \"{RTO_INITIAL}\"", tcp.rto_initial),
-            "Shows if a SYN is lost, or if the first round trip takes longer than that: it is sent again sooner.",
+            "Matters if a SYN is lost, or if the first round trip takes longer: the SYN is sent again sooner.",
         ),
         (
             tcp.ack_every <= 2,
-            format!("ack_every = {}: Linux acknowledges every second segment at the latest", tcp.ack_every),
-            "More ACKs on the way up, and a window that grows faster.",
+            format!("ack_every = {}: Linux acknowledges at least every second segment", tcp.ack_every),
+            "More ACKs in the reverse direction, and a window that grows faster.",
         ),
         (
             tcp.receive_window_growth == 2,
@@ -294,7 +292,7 @@ fn timing_settings(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Setting> {
                 "receive_window_growth = {}: Linux' window grows by 2 segments per segment",
                 tcp.receive_window_growth
             ),
-            "Shows in the first round trips, if the receiver's window is what limits the sender there.",
+            "Matters in the first round trips if the receiver's window limits the sender.",
         ),
         (
             tcp.compact_syn || !(tcp.sack && tcp.timestamps),
@@ -304,10 +302,10 @@ fn timing_settings(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Setting> {
         (
             !tcp.cached_metrics,
             format!(
-                "cached_initial_window = {}: Linux starts with initial_window, whatever it has cached",
+                "cached_initial_window = {}: Linux always starts with initial_window",
                 word(tcp.cached_initial_window)
             ),
-            "The first flight of a later connection is smaller by up to two segments.",
+            "The first flight of later connections is up to two segments smaller.",
         ),
     ]
 }

@@ -132,15 +132,14 @@ pub fn needs_hosts(scenario: &Scenario) -> Result<(), Error> {
     let is_nginx = scenario.http.as_ref().is_some_and(|http| http.server == HttpServer::Nginx);
     for flow in scenario.flow.iter().filter(|flow| flow.tcp.is_some()) {
         let why = if flow.traffic().opens_later() {
-            "short flows have hosts with windows of their own already; use --engine model, or leave out its \
-             tcp"
+            "short flows use hosts with separate windows; use --engine model, or leave out its tcp"
         } else if is_nginx && flow.page().is_some() {
             "nginx runs on one host; use the built-in server, or leave out its tcp"
         } else {
             continue;
         };
         return Err(Error::new(format!(
-            "the flow {:?} cannot have a TCP of its own here: {why}",
+            "the flow {:?} cannot have its own `tcp` on this engine: {why}",
             flow.traffic().name()
         )));
     }
@@ -148,8 +147,8 @@ pub fn needs_hosts(scenario: &Scenario) -> Result<(), Error> {
     let server = |flow| scenario.host_of(flow, Host::Server);
     if let Some(other) = pages.iter().find(|page| server(page) != server(pages[0])) {
         return Err(Error::new(format!(
-            "the page {:?} has another server than {:?}, and nginx runs on one host; use the built-in \
-             server, or give all pages the same `peer`",
+            "the page {:?} has another server than {:?}, but nginx runs on one host; use the built-in \
+             server, or set the same `peer` for all pages",
             other.traffic().name(),
             pages[0].traffic().name()
         )));

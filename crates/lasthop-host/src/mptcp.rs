@@ -91,7 +91,7 @@ impl Mptcp {
                 manager.send(ADD_ADDRESS, vec![endpoint(*address, *is_backup)])
             })
         };
-        set_up().context("cannot tell the kernel's MPTCP about the ways of a host")
+        set_up().context("cannot configure the paths of a host for the kernel's MPTCP")
     }
 }
 
@@ -101,7 +101,7 @@ fn missing_scheduler(offered: &str, wanted: &str) -> Option<Error> {
         return None;
     }
     let has = if offered.is_empty() { "only \"default\"".to_owned() } else { offered.join(", ") };
-    Some(Error::new(format!("mptcp.scheduler = \"{wanted}\": this kernel has {has}; choose one of these")))
+    Some(Error::new(format!("mptcp.scheduler = \"{wanted}\": this kernel offers {has}; choose one of these")))
 }
 
 /// Rejects MPTCP on an engine without a kernel of lasthop's own.
@@ -121,7 +121,7 @@ pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
     let mut paced = of_mptcp.filter(|flow| is_paced(flow, Host::Server) || is_paced(flow, Host::Client));
     paced.next().map_or(Ok(()), |flow| {
         Err(Error::new(format!(
-            "the flow {:?} cannot have both MPTCP and pacing = true: Linux' sockets of MPTCP take no pacing \
+            "the flow {:?} cannot have both MPTCP and pacing = true: Linux' MPTCP sockets support no pacing \
              rate (SO_MAX_PACING_RATE); write pacing = \"fq\", or leave it out",
             flow.traffic().name()
         )))

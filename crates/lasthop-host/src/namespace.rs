@@ -112,7 +112,7 @@ pub fn acquire_rights() -> Result<(), Error> {
     }
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| {
         Error::new(format!(
-            "this system does not let user {user} make a user namespace ({errno}); run it as root, or let \
+            "this system does not allow user {user} to create a user namespace ({errno}); run it as root, or let \
              users do so (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or \
              kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
         ))
@@ -129,7 +129,7 @@ impl HostNamespace {
         new_network()?;
         let namespace = File::open("/proc/self/ns/net").context("cannot hold the network namespace")?;
         let tun = Tun::create(DEVICE)
-            .context("cannot make a TUN device; /dev/net/tun must be there, readable and writable")?;
+            .context("cannot create a TUN device; /dev/net/tun must exist, readable and writable")?;
         let index = if_nametoindex(DEVICE).context("cannot find the TUN device")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
         let (ipv4, ipv6) = (address.v4(), address.v6());
@@ -167,7 +167,7 @@ impl HostNamespace {
         setup().context("cannot set up the addresses and routes of the hosts")?;
         if let Some(kind) = config.discipline {
             netlink.discipline(index, kind).context(&format!(
-                "cannot give the hosts the queue discipline {kind}; this kernel needs the module sch_{kind}"
+                "cannot set the queue discipline {kind} of the hosts; this kernel needs the module sch_{kind}"
             ))?;
         }
         Ok(Self { namespace, address, tun })
@@ -186,7 +186,7 @@ impl AsFd for HostNamespace {
 
 pub(crate) fn new_network() -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| {
-        Error::new(format!("cannot make a network namespace ({errno}); it takes CAP_SYS_ADMIN"))
+        Error::new(format!("cannot create a network namespace ({errno}); this needs CAP_SYS_ADMIN"))
     })
 }
 

@@ -152,7 +152,7 @@ impl Netlink {
         let question = RouteNetlinkMessage::GetQueueDiscipline(question);
         let reply = exchange(&self.socket, question, NLM_F_ECHO)?;
         let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewQueueDiscipline(answer)) = reply else {
-            return Err(io::Error::other("the kernel has no answer about a queue discipline"));
+            return Err(io::Error::other("the kernel sent no answer about a queue discipline"));
         };
         let statistics = answer.attributes.iter().flat_map(|attribute| match attribute {
             TcAttribute::Stats2(statistics) => &statistics[..],
@@ -164,7 +164,7 @@ impl Netlink {
         });
         queue
             .next()
-            .ok_or_else(|| io::Error::other("the kernel does not say what a queue discipline has dropped"))
+            .ok_or_else(|| io::Error::other("the kernel does not report the drops of a queue discipline"))
     }
 
     fn request(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

@@ -77,7 +77,7 @@ impl ProgramHosts {
         };
         number.map(|number| &self.namespaces[number]).ok_or_else(|| {
             let (name, known) = (name.unwrap_or_default(), self.names.join(", "));
-            Error::new(format!("there is no host {name:?} for a program (known: {known})"))
+            Error::new(format!("there is no host {name:?} for a program (accepted: {known})"))
         })
     }
 

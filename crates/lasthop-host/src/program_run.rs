@@ -83,7 +83,7 @@ pub fn run<O: Observer>(
     };
     let flows = hosts.carrying(Connections::between(&hosts.namespaces)?);
     let kept = || memfd_create("printed", MFdFlags::MFD_CLOEXEC).map(File::from);
-    let [output, errors] = [kept(), kept()].map(|file| file.context("cannot keep what a program prints"));
+    let [output, errors] = [kept(), kept()].map(|file| file.context("cannot store the output of a program"));
     let (mut output, mut errors) = (output?, errors?);
     let user = setting.guest.map(|guest| guest.user);
     let others = program.hosts.iter().map(|other| HostProgram::new(&other.name, &other.command));
@@ -119,7 +119,7 @@ pub fn run<O: Observer>(
     if let Some(capture) = capture {
         capture.finish().context("cannot write a capture")?;
     }
-    let cannot = "cannot read what a program printed";
+    let cannot = "cannot read the output of a program";
     let printed = read(&mut output, 0).context(cannot)?;
     let length = errors.metadata().context(cannot)?.len();
     let errors = read(&mut errors, length.saturating_sub(ERRORS_BYTES)).context(cannot)?;

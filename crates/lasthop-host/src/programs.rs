@@ -93,7 +93,7 @@ impl Programs {
         let awaited_signals = awaited();
         awaited_signals.thread_block().context("cannot block signals")?;
         let signals = SignalFd::with_flags(&awaited_signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-            .context("cannot receive signals by file")?;
+            .context("cannot create a signalfd")?;
         let (watched, alive) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (awaited, start) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (told, tell) = pipe().context("cannot make a pipe")?;
@@ -219,10 +219,10 @@ struct Init {
 impl Init {
     /// Runs the commands until those awaited have ended; returns their exit code. Tells when servers listen.
     fn run(&self, commands: &Commands<'_>, mut tell: PipeWriter) -> Result<i32, Error> {
-        set_pdeathsig(Signal::SIGKILL).context("cannot tie the programs to the emulator")?;
+        set_pdeathsig(Signal::SIGKILL).context("cannot bind the programs to the emulator's lifetime")?;
         // It may have ended before that.
         let mut emulator = [PollFd::new(self.watched.as_fd(), PollFlags::empty())];
-        if poll(&mut emulator, PollTimeout::ZERO).context("cannot look after the emulator")? > 0 {
+        if poll(&mut emulator, PollTimeout::ZERO).context("cannot monitor the emulator")? > 0 {
             return Ok(CANNOT_RUN);
         }
         let mut servers = Servers::new(commands.kept.is_none());
@@ -345,7 +345,7 @@ fn start_awaited(
 ) -> Result<Result<Awaited, i32>, Error> {
     let spawn = |mut command: Command| {
         if let Some([output, errors]) = commands.kept {
-            let copy = |file: &File| file.try_clone().context("cannot keep what a program prints");
+            let copy = |file: &File| file.try_clone().context("cannot store the output of a program");
             command.stdout(copy(output)?).stderr(copy(errors)?);
         }
         Ok::<_, Error>(deaf_no_more(&mut command).spawn())
@@ -416,9 +416,9 @@ impl Awaited {
 /// Sets up `/proc` for the namespace and the names of the hosts, without a name server, as none is reachable.
 fn mount_files(of: &ProgramHosts) -> Result<(), Error> {
     const NONE: Option<&str> = None;
-    unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
+    unshare(CloneFlags::CLONE_NEWNS).context("cannot create a mount namespace")?;
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
-        .context("cannot keep mounts to the programs")?;
+        .context("cannot make mounts private to the programs")?;
     let line =
         |(address, name): (Address, &str)| format!("{} {name}\n{} {name}\n", address.v4(), address.v6());
     let named = of.namespaces.iter().zip(&of.names).map(|(host, name)| (host.address, name.as_str()));
@@ -439,7 +439,7 @@ fn mount_files(of: &ProgramHosts) -> Result<(), Error> {
     }
     umount2("/proc", MntFlags::MNT_DETACH).context(cannot)?;
     mount(NONE, "/proc", Some("proc"), MsFlags::empty(), NONE).context(
-        "cannot mount /proc for the programs; a container must let it be seen whole (docker: \
+        "cannot mount /proc for the programs; a container must not mask parts of it (docker: \
          --security-opt systempaths=unconfined)",
     )
 }

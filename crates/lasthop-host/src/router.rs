@@ -40,9 +40,8 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
     match scenario.router.implementation {
         RouterImplementation::Lasthop => Ok(()),
         RouterImplementation::Linux => Err(Error::new(
-            "router.implementation = \"linux\" runs on the kernel engine only: in real time nothing would \
-             tell how late its queue disciplines are on a busy machine; use --engine kernel, or write \
-             \"lasthop\"",
+            "router.implementation = \"linux\" runs on the kernel engine only, because in real time delays \
+             by a busy machine would go unnoticed; use --engine kernel, or write \"lasthop\"",
         )),
     }
 }
@@ -69,7 +68,7 @@ impl LinuxRouter {
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
         let loss = scenario.errors.as_ref().and_then(|errors| errors.packet_error_probability);
         let side = |host: Host, name, path: &PathConfig, stream| -> Result<Side, Error> {
-            let tun = Tun::create(name).context("cannot make a TUN device of the router")?;
+            let tun = Tun::create(name).context("cannot create a TUN device of the router")?;
             let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;
             let device = format!("ipv6/conf/{name}");
             if fs::exists(format!("/proc/sys/net/{device}")).unwrap_or(false) {
@@ -114,7 +113,7 @@ impl LinuxRouter {
             Host::Client => (&self.client, &mut self.server),
         };
         if !from.tun.write(packet) {
-            return Err(io::Error::other("the router does not take a packet"));
+            return Err(io::Error::other("the router does not accept a packet"));
         }
         let Some(before) = &mut to.dropped[class] else { return Ok(true) };
         let (_, dropped) = self.netlink.waiting_and_dropped(to.index, qdisc::queue_handle(class))?;

@@ -148,7 +148,7 @@ pub fn run(
         let with_ways =
             program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
         let network = with_ways.as_ref().unwrap_or(scenario);
-        let watch = observation.begin(network, out).context("cannot write what is to be observed")?;
+        let watch = observation.begin(network, out).context("cannot write the observations to make")?;
         let observer = Known((Analysis::of(network), watch), scenario.has_mptcp());
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
@@ -169,7 +169,7 @@ pub fn run(
             let waiter = Waiter::new(clock, spin, rests)?;
             run_once(scenario, (seed, in_chain), (&made.0, &hosts), router, (clock, waiter), observer)?
         };
-        let this = Kept::of(watch, (scenario, seed, end), known).context("cannot write what was observed")?;
+        let this = Kept::of(watch, (scenario, seed, end), known).context("cannot write the observations")?;
         kept = this.or(kept);
         let mut of_this = analysis.finish(end);
         known(&mut of_this);
@@ -209,8 +209,12 @@ fn known(records: &mut Records) {
 
 /// Ties the life of this process to that of the requesting process.
 fn tie_to(parent: i32) -> Result<(), Error> {
-    set_pdeathsig(Signal::SIGKILL).context("cannot tie the run to who asked for it")?;
-    if getppid() == Pid::from_raw(parent) { Ok(()) } else { Err(Error::new("who asked for the run is gone")) }
+    set_pdeathsig(Signal::SIGKILL).context("cannot bind the run to the lifetime of its caller")?;
+    if getppid() == Pid::from_raw(parent) {
+        Ok(())
+    } else {
+        Err(Error::new("the caller of the run has exited"))
+    }
 }
 
 /// The initial phase of the clock that both hosts of a guest share. It is that of the host that sends the

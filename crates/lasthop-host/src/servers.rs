@@ -83,7 +83,7 @@ impl<'a> Servers<'a> {
         for server in &mut self.running {
             server.listens = server.listens || {
                 server.host.enter()?;
-                is_reachable().context("cannot see whether a server listens")?
+                is_reachable().context("cannot check whether a server listens")?
             };
             match server.code {
                 _ if server.listens => {}
@@ -172,7 +172,9 @@ impl Server<'_> {
         self.pass_on_all(is_shown);
         let last = if is_shown || self.last.is_empty() { String::new() } else { format!(": {}", self.last) };
         let name = self.name;
-        Error::new(format!("the command of {name} ended with exit code {code} before it listened{last}"))
+        Error::new(format!(
+            "the command of {name} ended with exit code {code} before it accepted connections{last}"
+        ))
     }
 }
 

@@ -239,15 +239,15 @@ fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
         let (Some(trace), way) = (trace, direction.name()) else { continue };
         let Some(path) = scenario.only_link(direction) else {
             return Err(Error::new(format!(
-                "--{way}: with [hop], a link follows the trace that hop.NAME.{way}.link.trace names, and a medium or \
-                 an ATM switch follows none; leave --{way} out, or use a scenario with [down]"
+                "--{way}: this scenario has no [down] for which to replace the trace; set hop.NAME.{way}.link.trace \
+                 in the scenario, leave out --{way}, or use a scenario with [down]"
             )));
         };
         let own = [("change", !path.link.change.is_empty()), ("course", path.link.course.is_some())];
         if let Some((key, _)) = own.iter().find(|(_, is_stated)| *is_stated) {
             return Err(Error::new(format!(
-                "--{way}: the scenario says itself how this link changes, in {way}.link.{key}; leave out one \
-                 of the two"
+                "--{way}: the scenario sets the changes of this link in {way}.link.{key}; leave out one of the \
+                 two"
             )));
         }
         path.link.trace = Some(read_schedule(trace)?);

@@ -82,7 +82,7 @@ pub struct Terminal {
 impl Terminal {
     /// A terminal with these settings for a user's programs. Its keyboard and screen are those of the host.
     pub fn open(settings: &Settings, user: u32, keyboard: File, screen: File) -> Result<Self, Error> {
-        let cannot = "cannot make a terminal";
+        let cannot = "cannot create a terminal";
         let OpenptyResult { master, slave } = openpty(None, &Termios::from(settings)).context(cannot)?;
         fchown(&slave, Some(Uid::from_raw(user)), None).context(cannot)?;
         fcntl(&master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context(cannot)?;
@@ -117,7 +117,7 @@ impl Terminal {
         match (&self.master).read(&mut bytes) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             read => {
-                let count = read.context("cannot read what programs have written")?;
+                let count = read.context("cannot read the output of programs")?;
                 (&self.screen).write_all(&bytes[..count]).context("cannot write to the terminal")?;
                 Ok(count > 0)
             }
@@ -129,7 +129,7 @@ impl Terminal {
         #[allow(unsafe_code)]
         // SAFETY: the call gets two open files.
         let awaited = unsafe { requests::is_awaited(self.keyboard.as_raw_fd(), self.slave.as_raw_fd()) };
-        Ok(awaited.context("cannot see who waits for keys")? > 0)
+        Ok(awaited.context("cannot check which process waits for keys")? > 0)
     }
 
     /// Waits for keys, for at most this long in real time; true if there are any.

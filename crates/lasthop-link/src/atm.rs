@@ -92,11 +92,11 @@ impl AtmConfig {
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let (buffer, cells) = (self.buffer_cells, self.cells(mtu.0 as u32));
         faults.require(buffer >= cells, "buffer_cells", || {
-            format!("{buffer} cells never hold a packet of {mtu}, which has {cells}; give room for one")
+            format!("{buffer} cells are too few for a packet of {mtu}, which has {cells} cells; write at least {cells}")
         });
         for (key, rate) in [("rate", self.rate), ("access_rate", self.access_rate)] {
             faults.require(cell_time(rate) > 0, key, || {
-                format!("\"{rate}\" is too fast for cells to take time; lower it")
+                format!("\"{rate}\" is too fast: a cell would take less than a nanosecond; lower it")
             });
         }
     }

@@ -89,7 +89,7 @@ impl PathConfig {
         let mut check = |queue: &QueueConfig, key: &str| {
             let has_rate = queue.cake().is_some_and(|cake| cake.rate.is_some());
             faults.require(!has_rate || htb.class.len() == 1, key, || {
-                "HTB has the rates of its classes; leave it out, or have one class only".into()
+                "HTB uses the rates of its classes; leave it out, or write one class only".into()
             });
         };
         check(&self.queue, "queue.rate");

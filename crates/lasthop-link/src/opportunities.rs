@@ -44,18 +44,18 @@ impl Schedule {
         for (line, word) in (1..).zip(text.lines().map(str::trim)) {
             let error = |message: String| ScheduleError { line, message };
             let millis = word.parse::<u32>().map_err(|_| {
-                error(format!("{word:?} is no time; write a whole number of milliseconds, 20 say"))
+                error(format!("{word:?} is not a time; write a whole number of milliseconds, such as 20"))
             })?;
             if millis < latest {
                 return Err(error(format!(
-                    "{millis} comes after {latest}; times never decrease, sort the lines"
+                    "{millis} comes after {latest}; sort the lines, as times must not decrease"
                 )));
             }
             latest = millis;
             opportunities.push(Duration::from_millis(u64::from(millis)));
         }
         if latest == 0 {
-            let message = "the last time is the length of the trace; it must be above 0".into();
+            let message = "the last time is the length of the trace and must be above 0".into();
             return Err(ScheduleError { line: opportunities.len().max(1), message });
         }
         let opportunities = opportunities.into();
@@ -85,7 +85,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-lasthop_core::file_serde!(Schedule, "Trace", "A file with a Mahimahi trace, beside the scenario.");
+lasthop_core::file_serde!(Schedule, "Trace", "A Mahimahi trace, as a file in the scenario's folder.");
 
 /// The use of opportunities. The link queries them; they never wake it.
 ///

@@ -41,11 +41,11 @@ impl Timetable {
         let mut lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
         let header: Vec<_> = lines.next().map_or("", |(_, line)| line).split(',').map(str::trim).collect();
         let per_bit = header.get(3) == Some(&BIT_ERRORS);
-        let known = if per_bit { &header[..3] } else { &header[..] };
-        if header.len() < 2 || header.len() > COLUMNS.len() || !COLUMNS.starts_with(known) {
+        let leading = if per_bit { &header[..3] } else { &header[..] };
+        if header.len() < 2 || header.len() > COLUMNS.len() || !COLUMNS.starts_with(leading) {
             let message = format!(
-                "the header is {:?}; write \"time_s,rate_bps[,delay_s[,loss]]\", perhaps with bit_error_rate \
-                 in place of loss",
+                "the header is {:?}; write \"time_s,rate_bps[,delay_s[,loss]]\", optionally with \
+                 bit_error_rate instead of loss",
                 header.join(",")
             );
             return Err(ScheduleError { line: 1, message });
@@ -60,8 +60,7 @@ impl Timetable {
             rows.push(row);
         }
         if rows.last().is_none_or(|row| row.rate.is_none()) {
-            let message =
-                "the link is down for ever after; end with the time and the rate at which it is up".into();
+            let message = "the link stays down at the end; add a last line with a rate above 0".into();
             return Err(ScheduleError { line: last_line, message });
         }
         Ok(Self { rows: rows.into() })
@@ -113,12 +112,10 @@ impl Timetable {
 
 fn check_order(before: Option<&Row>, row: &Row) -> Result<(), String> {
     match before {
-        None if !row.at.is_zero() => {
-            Err("the first line says what the link does at the start; write time_s = 0 there".into())
-        }
+        None if !row.at.is_zero() => Err("the first line describes the start; write time_s = 0 there".into()),
         Some(before) if before.at >= row.at => {
             let [at, before] = [row.at, before.at].map(|at| Decimal(at.as_nanos()));
-            Err(format!("{at} s is not after {before} s; sort the lines, one for each time"))
+            Err(format!("{at} s is not after {before} s; sort the lines by time, with one line per time"))
         }
         _ => Ok(()),
     }
@@ -158,7 +155,7 @@ impl Row {
 fn number(word: &str) -> Result<f64, String> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let value = word.parse().ok().filter(|_| is_plain);
-    value.ok_or_else(|| format!("{word:?} is no number; write digits without a unit, 0.25 say"))
+    value.ok_or_else(|| format!("{word:?} is not a number; write digits without a unit, such as 0.25"))
 }
 
 fn rate(word: &str) -> Result<Option<Rate>, String> {
@@ -206,6 +203,6 @@ impl fmt::Display for Timetable {
 lasthop_core::file_serde!(
     Timetable,
     "Course",
-    "A CSV file beside the scenario, with the columns time_s, rate_bps and perhaps delay_s and loss \
+    "A CSV file in the scenario's folder, with the columns time_s, rate_bps and optionally delay_s and loss \
      or bit_error_rate."
 );

@@ -86,7 +86,7 @@ impl<'a> Lexer<'a> {
                 self.push(2 + digits.len(), Word::Hex(value));
                 Ok(())
             }
-            Err(_) => error(self.line, format!("0x{digits} is no number: write for example 0xff")),
+            Err(_) => error(self.line, format!("0x{digits} is not a number: write for example 0xff")),
         }
     }
 

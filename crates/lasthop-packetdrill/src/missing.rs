@@ -60,16 +60,17 @@ fn foreign_option(packet: &PacketSpec) -> Option<String> {
 /// Windows of the model count segments, not the memory of a socket.
 fn advertised_window(packet: &PacketSpec) -> Option<String> {
     let is_checked = packet.window.is_some() && !packet.flags.contains(Flags::RST);
-    is_checked.then(|| "the window that a socket's memory makes (win)".to_owned())
+    is_checked.then(|| "windows that depend on socket memory (win)".to_owned())
 }
 
 /// A command between events may not change the host.
 fn changed_setting(text: &str) -> Option<String> {
     let mut setup = Setup::default();
     setup.read(0, text, &BTreeMap::new());
-    let changed = setup.settings.keys().next().map(|name| format!("the setting {name} changed on the way"));
+    let changed =
+        setup.settings.keys().next().map(|name| format!("a change of the setting {name} during the script"));
     let missing = setup.missing.into_iter().next().map(|(_, name)| name);
-    let queue = text.contains("tc ").then(|| "a queue discipline changed on the way".to_owned());
+    let queue = text.contains("tc ").then(|| "a change of the queue discipline during the script".to_owned());
     missing.or(changed).or(queue)
 }
 
@@ -117,7 +118,7 @@ fn set_option(call: &Call) -> Option<String> {
         (["IP_TOS"], Some(tos)) if tos % 4 == 0 => None,
         ([name], _) if OPTIONS.contains(name) => None,
         _ if call.result.int().is_some_and(|result| result < 0) => {
-            Some("a socket option that is refused".to_owned())
+            Some("a rejected socket option".to_owned())
         }
         _ => Some(format!("setsockopt {}", names.join(" "))),
     }
@@ -142,5 +143,5 @@ fn partial(call: &Call) -> Option<String> {
     };
     let result = call.result.int()?;
     let is_partial = (0..wanted?).contains(&result) || call.end.is_some();
-    is_partial.then(|| "a socket whose memory is full".to_owned())
+    is_partial.then(|| "a socket with full memory".to_owned())
 }

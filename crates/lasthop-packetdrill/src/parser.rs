@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Script, ScriptError> {
     if events.is_empty() {
         return error(
             parser.line(),
-            "no event: write for example 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3",
+            "not an event: write for example 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3",
         );
     }
     Ok(Script { options, setup, events })
@@ -166,7 +166,7 @@ impl Parser<'_> {
             }
         };
         if !self.starts_line() {
-            return self.lack("the event should end here");
+            return self.lack("unexpected text after the event");
         }
         Ok(Event { line, time, action })
     }
@@ -181,7 +181,7 @@ impl Parser<'_> {
             return Ok(if relative { Time::Relative(from) } else { Time::Absolute(from) });
         }
         if relative != self.accept('+') {
-            return error(self.line(), "both ends of a range are absolute, or both begin with +");
+            return error(self.line(), "both ends of a range must be absolute, or both begin with +");
         }
         let to = self.micros()?;
         if to < from {

@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
         let at = self.elapsed_us().cast_signed();
         if (at - end).abs() > tolerance {
             let message =
-                format!("{} should return at {}; it did at {}", call.name, seconds(end), seconds(at));
+                format!("{} should return at {}, but returned at {}", call.name, seconds(end), seconds(at));
             return Err(Difference { line, message });
         }
         Ok(())
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
         match self.waiting.take() {
             None => Ok(()),
             Some(Waiting { line, call, end, .. }) => {
-                let message = format!("{} should return at {}; it still waits", call.name, seconds(end));
+                let message = format!("{} should return at {}, but still waits", call.name, seconds(end));
                 Err(Difference { line, message })
             }
         }
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
             let next = self.next_sent(event, patience)?;
             if !continues(&parts[parts.len() - 1], &next) {
                 let message = format!(
-                    "{} bytes expected; {bytes} came, then {}",
+                    "expected {} bytes; got {bytes}, then {}",
                     packet.payload,
                     self.wire.describe(&next)
                 );
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         let last = parts[parts.len() - 1];
         let at = micros(last.at);
         self.wire.compare(packet, &parts).map_err(|came| {
-            let message = format!("another packet expected; came at {}: {came}", seconds(at));
+            let message = format!("expected another packet; got at {}: {came}", seconds(at));
             Difference { line: event.line, message }
         })?;
         self.now = self.now.max(at);
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let wanted = if from == to { seconds(from) } else { format!("{} to {}", seconds(from), seconds(to)) };
-        let message = format!("the packet was expected at {wanted}; it came at {}", seconds(at));
+        let message = format!("expected the packet at {wanted}; got it at {}", seconds(at));
         Err(Difference { line: event.line, message })
     }
 
@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
         if i64::from(off) * tick <= self.tolerance(at) {
             return Ok(());
         }
-        let message = format!("the timestamp is off by {off} ticks; came: {}", self.wire.describe(sent));
+        let message = format!("the timestamp is off by {off} ticks; got: {}", self.wire.describe(sent));
         Err(Difference { line, message })
     }
 
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
                 return Ok(sent);
             }
             let Some(due) = self.host.next_wakeup().filter(|&due| due <= instant(last)) else {
-                let message = format!("a packet expected; nothing came up to {}", seconds(last));
+                let message = format!("expected a packet; got none up to {}", seconds(last));
                 return Err(Difference { line: event.line, message });
             };
             self.host.wake(due);

@@ -129,7 +129,7 @@ impl Settings {
                 ("tolerance_usecs", _) => self.tolerance.micros = number()?,
                 ("tolerance_percent", _) => match value.parse() {
                     Ok(percent) => self.tolerance.percent = percent,
-                    Err(_) => return error(option.line, format!("\"{value}\" is no number of per cent")),
+                    Err(_) => return error(option.line, format!("\"{value}\" is not a percentage")),
                 },
                 ("tcp_ts_tick_usecs", _) => self.stamp_tick = Some(number()?).filter(|&tick| tick > 0),
                 ("tcp_ts_ecr_scaled", _) => self.scales_echo = true,

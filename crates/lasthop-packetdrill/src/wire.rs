@@ -90,9 +90,7 @@ impl Wire {
         let told = self.first_stamp.filter(|_| scales);
         let guess = told.map(|(first, live)| script.wrapping_sub(first).wrapping_add(live));
         self.stamps.get(&script).copied().or(guess).ok_or_else(|| {
-            format!(
-                "no packet that was sent before has TS val {script}; --tcp_ts_ecr_scaled would interpolate"
-            )
+            format!("no earlier packet has TS val {script}; --tcp_ts_ecr_scaled would interpolate")
         })
     }
 

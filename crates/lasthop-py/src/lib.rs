@@ -48,7 +48,7 @@ pyo3::create_exception!(
     _core,
     UserCodeError,
     PyRuntimeError,
-    "A user's own algorithm failed, or did what it must not."
+    "A custom algorithm failed, or violated its contract."
 );
 pyo3::create_exception!(_core, CaptureError, PyValueError, "A capture file cannot be analysed.");
 
@@ -186,8 +186,7 @@ impl Study {
             }
             if let Some((key, name)) = cell.code.first() {
                 let message = format!(
-                    "`{key}`: {name:?} is code of your own, which runs on the model engine only; leave \
-                     --engine out"
+                    "`{key}`: {name:?} is custom code, which runs on the model engine only; leave out --engine"
                 );
                 return Err(self.study.error(message));
             }
@@ -334,11 +333,11 @@ impl Cell {
     ) -> PyResult<Results> {
         let scenario = self.runnable()?;
         let observations = serde_json::from_str(observations)
-            .map_err(|error| PyValueError::new_err(format!("not what can be observed: {error}")))?;
+            .map_err(|error| PyValueError::new_err(format!("not valid observations: {error}")))?;
         let request = Request { seed, first, count, observations };
         let memory = memory.map_or_else(|| Ok(HostMemory::default()), memory_from_json);
         let mut memory =
-            memory.map_err(|error| PyValueError::new_err(format!("not the memory of hosts: {error}")))?;
+            memory.map_err(|error| PyValueError::new_err(format!("not the state of hosts: {error}")))?;
         let done = py.detach(|| run::run(scenario, &request, records, &mut memory, &mut checkpoint(stop)));
         let (batch, kept) = done.map_err(|error| self.failed(py, error))?;
         Results::new(py, batch, kept, scenario.sequential().then(|| memory_to_json(&memory)))

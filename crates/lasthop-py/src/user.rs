@@ -89,8 +89,8 @@ fn fail(what: &str, error: PyErr) -> ! {
     Failure { message: format!("{what} {error}{place}"), cause: Some(Box::new(error)) }.raise()
 }
 
-fn made<T>(name: &str, instance: PyResult<T>) -> T {
-    instance.unwrap_or_else(|error| fail(&format!("{name} cannot be made:"), error))
+fn create<T>(name: &str, instance: PyResult<T>) -> T {
+    instance.unwrap_or_else(|error| fail(&format!("cannot create {name}:"), error))
 }
 
 fn seconds(at: Instant) -> f64 {
@@ -100,22 +100,22 @@ fn seconds(at: Instant) -> f64 {
 impl Library for Classes {
     fn congestion_control(&self, name: &str) -> Found<ControlSetup, dyn CongestionAlgorithm> {
         let class = Class::find(name, "CongestionControl")?;
-        Ok(Arc::new(move |setup| Box::new(made(&class.name, Control::new(&class, setup)))))
+        Ok(Arc::new(move |setup| Box::new(create(&class.name, Control::new(&class, setup)))))
     }
 
     fn queue_discipline(&self, name: &str) -> Found<QueueSetup, dyn QueueAlgorithm> {
         let class = Class::find(name, "QueueDiscipline")?;
-        Ok(Arc::new(move |setup| Box::new(made(&class.name, Queue::new(&class, setup)))))
+        Ok(Arc::new(move |setup| Box::new(create(&class.name, Queue::new(&class, setup)))))
     }
 
     fn error_model(&self, name: &str) -> Found<ErrorSetup, dyn ErrorAlgorithm> {
         let class = Class::find(name, "ErrorModel")?;
-        Ok(Arc::new(move |setup| Box::new(made(&class.name, Errors::new(&class, setup)))))
+        Ok(Arc::new(move |setup| Box::new(create(&class.name, Errors::new(&class, setup)))))
     }
 
     fn traffic(&self, name: &str) -> Found<TrafficSetup, dyn TrafficAlgorithm> {
         let class = Class::find(name, "Traffic")?;
-        Ok(Arc::new(move |setup| Box::new(made(&class.name, Sender::new(&class, setup)))))
+        Ok(Arc::new(move |setup| Box::new(create(&class.name, Sender::new(&class, setup)))))
     }
 }
 
@@ -215,7 +215,7 @@ fn segments(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u32> {
             Ok(number.min(f64::from(u32::MAX)) as u32)
         }
         _ => Err(PyTypeError::new_err(format!(
-            "{name} = {value}, which is no number of segments; make it {} or more",
+            "{name} = {value} is not a number of segments; set it to {} or more",
             u32::from(is_window)
         ))),
     }
@@ -228,8 +228,7 @@ fn name(value: &Bound<'_, PyAny>, before: Option<&'static str>) -> PyResult<Opti
         return Ok(None);
     }
     let Ok(text) = value.cast::<PyString>() else {
-        let said = format!("state = {value}, which is no name; make it a text or None");
-        return Err(PyTypeError::new_err(said));
+        return Err(PyTypeError::new_err(format!("state = {value} is not a name; set a string or None")));
     };
     let text = text.to_str()?;
     if before == Some(text) {
@@ -253,8 +252,7 @@ fn rate(value: &Bound<'_, PyAny>) -> PyResult<Option<Rate>> {
             Ok(Some(Rate::from_bits_per_second((number * 8.0) as u64)))
         }
         _ => Err(PyTypeError::new_err(format!(
-            "pacing_rate_Bps = {value}, with which it would never send again; make it None, or bytes per \
-             second above 0"
+            "pacing_rate_Bps = {value} would stop the sender; set None, or bytes per second above 0"
         ))),
     }
 }
@@ -405,7 +403,7 @@ fn number(found: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     }
     let packet = found.cast::<PyPacket>().map_err(|_| {
         PyTypeError::new_err(format!(
-            "it returned {found}, which is no packet; return one that waits, or None"
+            "it returned {found}, which is not a packet; return a packet in the queue, or None"
         ))
     })?;
     Ok(Some(packet.get().number))
@@ -420,7 +418,7 @@ impl QueueAlgorithm for Queue {
             self.take_verdicts(py, verdicts)?;
             taken.extract().map_err(|_| {
                 PyTypeError::new_err(format!(
-                    "it returned {taken}; return True if the packet is taken in, else False"
+                    "it returned {taken}; return True if the packet is accepted, else False"
                 ))
             })
         })

@@ -100,7 +100,7 @@ impl QuicConfig {
         });
         faults.below("quic", |faults| {
             faults.require(!self.zero_rtt || self.crypto == Crypto::Tls, "zero_rtt", || {
-                "with crypto = \"null\" hosts remember nothing of each other; leave out one of them".into()
+                "with crypto = \"null\" hosts store no tickets or tokens; leave out one of the two".into()
             });
             faults.not_zero(&self.initial_rtt, "initial_rtt", "333 ms");
             faults.not_zero(&self.idle_timeout, "idle_timeout", "30 s");

@@ -374,10 +374,10 @@ impl TcpConfig {
             return None;
         }
         let reason = if let CongestionControl::User(_) = algorithm {
-            format!("\"{algorithm}\" is code of your own, which runs under stack = \"linux-6\" only")
+            format!("\"{algorithm}\" is custom code, which runs with stack = \"linux-6\" only")
         } else {
             format!(
-                "\"{algorithm}\" is modelled under stack = \"linux-6\" only; engines with real TCP have it \
+                "\"{algorithm}\" is modelled with stack = \"linux-6\" only; engines with real TCP support it \
                  (--engine live)"
             )
         };
@@ -513,7 +513,7 @@ impl TryFrom<Stated> for InitialSsthresh {
         }
         if text.starts_with(char::is_alphabetic) {
             return Err(format!(
-                "{text:?} is no threshold: write \"infinite\" or a size, for example \"64 KiB\""
+                "{text:?} is not a threshold: write \"infinite\" or a size, for example \"64 KiB\""
             ));
         }
         text.parse().map(Self::Bytes).map_err(|error: ParseError| error.to_string())

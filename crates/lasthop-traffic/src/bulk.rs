@@ -41,10 +41,10 @@ impl Traffic for BulkConfig {
 
     fn check(&self, mtu: Bytes, faults: &mut Faults) {
         faults.require(self.bytes.is_some() || self.duration.is_some(), "bytes", || {
-            "is missing; add bytes = \"1 MB\" or duration = \"30 s\", say".into()
+            "is missing; add for example bytes = \"1 MB\" or duration = \"30 s\"".into()
         });
         faults.require(self.bytes.is_none() || self.duration.is_none(), "duration", || {
-            "the transfer ends after its bytes already; leave out one of duration and bytes".into()
+            "the transfer ends after its bytes; leave out duration or bytes".into()
         });
         if let Some(bytes) = self.bytes {
             faults.not_zero(&bytes, "bytes", "100 kB");

@@ -60,7 +60,7 @@ impl RequestResponseConfig {
         });
         let total = u64::from(self.requests).saturating_mul(most.0);
         faults.require(most > OBJECT_MAX || total <= TRANSFER_MAX.0, key, || {
-            format!("{} of up to \"{most}\" make more than \"{TRANSFER_MAX}\"; write less", self.requests)
+            format!("{} of up to \"{most}\" exceed \"{TRANSFER_MAX}\" in total; write less", self.requests)
         });
     }
 }

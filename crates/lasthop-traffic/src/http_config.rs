@@ -58,7 +58,7 @@ impl HttpConfig {
             format!("{}: HTTP/3 loads a page over one connection; write 1", self.connections)
         });
         faults.require(self.protocol.persistent() || self.close_after.is_zero(), "close_after", || {
-            "has no meaning with protocol = \"http1.0\", where the server closes; leave it out".into()
+            "has no effect with protocol = \"http1.0\", where the server closes; leave it out".into()
         });
     }
 
@@ -67,12 +67,12 @@ impl HttpConfig {
             return;
         }
         faults.require(self.protocol == HttpProtocol::Http11Pipelined, "server_closes", || {
-            "needs protocol = \"http1.1-pipelined\", where the browser knows its last request; leave this \
+            "needs protocol = \"http1.1-pipelined\", where the browser can mark its last request; leave this \
              key out"
                 .into()
         });
         faults.require(self.close_after.is_zero(), "server_closes", || {
-            "has no meaning with close_after, the time until the browser closes; leave one of them out".into()
+            "has no effect with close_after, after which the browser closes; leave out one of the two".into()
         });
     }
 
@@ -81,10 +81,10 @@ impl HttpConfig {
             return;
         }
         faults.require(self.response_header != Bytes(0), "header_write", || {
-            "needs to know how large a header is; state response_header, or leave this key out".into()
+            "needs the size of a header; set response_header, or leave this key out".into()
         });
         faults.require(!self.protocol.has_streams(), "header_write", || {
-            "has no meaning with protocol = \"http3\", whose frames share packets; leave it out".into()
+            "has no effect with protocol = \"http3\", whose frames share packets; leave it out".into()
         });
         faults.require(self.server == HttpServer::BuiltIn, "header_write", || {
             "nginx joins header and object (`tcp_nopush`); write server = \"built-in\", or leave this key \

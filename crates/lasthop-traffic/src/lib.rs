@@ -131,7 +131,7 @@ macro_rules! kinds {
             pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
                 let traffic = self.traffic();
                 faults.require(!traffic.name().is_empty(), "name", || {
-                    "the name is empty; write \"tcp-1\", say".into()
+                    "the name is empty; write for example \"tcp-1\"".into()
                 });
                 traffic.check(mtu, faults);
             }

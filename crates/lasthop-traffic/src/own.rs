@@ -71,7 +71,7 @@ impl Wanted {
     /// lie in the future.
     pub fn wake_at(&mut self, at: Instant) {
         if at <= self.now {
-            self.fail(&format!("wake_at was given {at}, which does not lie ahead"));
+            self.fail(&format!("wake_at({at}): the time is not in the future"));
         }
         self.wakeup = Some(at);
     }
@@ -79,11 +79,11 @@ impl Wanted {
     fn write(&mut self, host: Host, bytes: u64, did: &str) {
         let Facts { protocol, write_bytes, .. } = self.config;
         if bytes == 0 {
-            self.fail(&format!("{did} was given 0 bytes; give it 1 or more"));
+            self.fail(&format!("{did} with 0 bytes; pass 1 or more"));
         }
         let is_datagram = protocol == Protocol::Udp;
         if is_datagram && bytes > write_bytes {
-            self.fail(&format!("{did} was given {bytes} bytes, and a datagram takes {write_bytes} at most"));
+            self.fail(&format!("{did} with {bytes} bytes, but a datagram carries at most {write_bytes}"));
         }
         let write_bytes = if is_datagram { bytes } else { write_bytes };
         self.actions.push_back(Action::Write { flow: 0, host, bytes, write_bytes, content: Content::Filler });

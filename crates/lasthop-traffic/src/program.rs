@@ -95,13 +95,14 @@ impl ServerConfig {
             [name.bytes().next(), name.bytes().last()].into_iter().all(|end| end.is_some_and(is_word));
         let is_name = ends_well && name.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'));
         faults.require(is_name, "name", || {
-            "is no name of a host; write lower-case letters, digits, dots and hyphens, as in \"origin\""
-                .into()
+            "is not a host name; write lower-case letters, digits, dots and hyphens, as in \"origin\"".into()
         });
         let is_taken = name == CLIENT || others.iter().any(|other| other.name == name);
-        faults.require(!is_taken, "name", || format!("{name:?} is a host already; choose another name"));
+        faults.require(!is_taken, "name", || {
+            format!("{name:?} is already the name of a host; choose another name")
+        });
         faults.require(!self.command.trim().is_empty(), "command", || {
-            "names no program; write \"python3 -m http.server 80\", say".into()
+            "contains no program; write for example \"python3 -m http.server 80\"".into()
         });
     }
 }
@@ -132,7 +133,7 @@ impl Traffic for ProgramConfig {
             Some(program) => !program.is_empty(),
         };
         faults.require(is_named, "command", || {
-            "names no program; write [\"curl\", \"http://server/\"], say".into()
+            "contains no program; write for example [\"curl\", \"http://server/\"]".into()
         });
         for (index, server) in self.servers.iter().enumerate() {
             let others = &self.servers[..index];
@@ -142,13 +143,13 @@ impl Traffic for ProgramConfig {
         for (key, paths) in [("write", &self.write), ("input", &self.input)] {
             for (index, path) in paths.iter().enumerate() {
                 faults.require(Path::new(path).is_absolute(), &format!("{key}[{index}]"), || {
-                    format!("{path:?} is no absolute path; write \"/home/me/results\", say")
+                    format!("{path:?} is not an absolute path; write for example \"/home/me/results\"")
                 });
             }
         }
-        let kept = self.keep_servers.unwrap_or(1);
-        faults.require((1..=KEEP_SERVERS_MAX).contains(&kept), "keep_servers", || {
-            format!("{kept} is out of range; write from 1 to {KEEP_SERVERS_MAX}")
+        let replications = self.keep_servers.unwrap_or(1);
+        faults.require((1..=KEEP_SERVERS_MAX).contains(&replications), "keep_servers", || {
+            format!("{replications} is out of range; write from 1 to {KEEP_SERVERS_MAX}")
         });
         faults.require((0.0..=CPU_COST_MAX).contains(&self.cpu_cost), "cpu_cost", || {
             format!("{} is out of range; write from 0 to {CPU_COST_MAX}", self.cpu_cost)

@@ -33,19 +33,19 @@ impl Recording {
     /// Takes packets in any order; an error describes a fault of one packet, or of all of them.
     pub fn new(mut packets: Vec<Packet>) -> Result<Self, String> {
         if packets.is_empty() {
-            return Err("there are no packets in it".into());
+            return Err("it contains no packets".into());
         }
         if packets.len() > PACKETS_MAX {
             return Err(format!(
-                "has {} packets; cut it to {PACKETS_MAX}, which is the most that is replayed",
+                "has {} packets, but at most {PACKETS_MAX} are replayed; shorten it",
                 packets.len()
             ));
         }
         let possible = |packet: &Packet| (1..=BYTES_MAX).contains(&packet.bytes);
         if let Some(number) = packets.iter().position(|packet| !possible(packet)) {
             return Err(format!(
-                "packet {} has {} bytes, which no datagram can have; write from 1 to {BYTES_MAX}, and \
-                 capture without segmentation offload",
+                "packet {} has {} bytes, but a datagram has from 1 to {BYTES_MAX}; capture without \
+                 segmentation offload",
                 number + 1,
                 packets[number].bytes
             ));
@@ -53,7 +53,7 @@ impl Recording {
         packets.sort_by_key(|packet| packet.at);
         let recording = Self { packets: packets.into() };
         if recording.end() > SPAN_MAX {
-            return Err(format!("lasts \"{}\"; cut it to \"{SPAN_MAX}\"", recording.end()));
+            return Err(format!("lasts \"{}\"; shorten it to \"{SPAN_MAX}\"", recording.end()));
         }
         Ok(recording)
     }
@@ -108,13 +108,10 @@ impl Packet {
         };
         let is_plain = time.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let at = format!("{time} s").parse().ok().filter(|_| is_plain).ok_or_else(|| {
-            format!(
-                "time_s: {time:?} is no time; write seconds with nine digits behind the point at most, \
-                 0.02 say"
-            )
+            format!("time_s: {time:?} is not a time; write seconds with at most nine decimals, such as 0.02")
         })?;
         let bytes = bytes.parse().ok().filter(|bytes| (1..=BYTES_MAX).contains(bytes)).ok_or_else(|| {
-            format!("bytes: {bytes:?} is no size of a datagram; write a number from 1 to {BYTES_MAX}")
+            format!("bytes: {bytes:?} is not the size of a datagram; write a number from 1 to {BYTES_MAX}")
         })?;
         Ok(Self { at, bytes })
     }

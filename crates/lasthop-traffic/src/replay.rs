@@ -41,8 +41,8 @@ impl Traffic for ReplayConfig {
         let (number, largest) = self.file.largest();
         faults.require(u64::from(largest) <= room, "file", || {
             format!(
-                "packet {number} has {largest} bytes of payload, and mtu = \"{mtu}\" has room for {room}; \
-                 raise that, or capture without segmentation offload"
+                "packet {number} has {largest} bytes of payload, but mtu = \"{mtu}\" allows {room}; raise \
+                 mtu, or capture without segmentation offload"
             )
         });
     }

@@ -87,11 +87,13 @@ impl Traffic for ShortFlowsConfig {
             faults.in_range(message, Bytes(1)..=OBJECT_MAX, "control");
         }
         if let Arrivals::Poisson { load } = self.arrivals {
-            faults
-                .require(load.get() > 0.0, "arrivals.load", || "nothing ever starts; write 0.5, say".into());
+            faults.require(load.get() > 0.0, "arrivals.load", || {
+                "no flow would ever start; write for example 0.5".into()
+            });
         }
         faults.require(!self.hosts.is_empty(), "hosts", || {
-            "is empty; add { name = \"iw3\", initial_window = 3, receive_window_initial = 4 }, say".into()
+            "is empty; add for example { name = \"iw3\", initial_window = 3, receive_window_initial = 4 }"
+                .into()
         });
         for (index, hosts) in self.hosts.iter().enumerate() {
             faults.below(&format!("hosts[{index}]"), |faults| hosts.check(&self.hosts[..index], faults));

@@ -27,7 +27,7 @@ impl ShortHosts {
         let Self { name, initial_window, receive_window_initial } = self;
         let is_taken = earlier.iter().any(|other| other.name == *name);
         faults.require(!is_taken && !name.is_empty(), "name", || {
-            format!("{name:?} is empty or taken; write \"iw{initial_window}\", say")
+            format!("{name:?} is empty or a duplicate; write for example \"iw{initial_window}\"")
         });
         faults.in_range(*initial_window, 1..=Segment::WINDOW_MAX, "initial_window");
         faults.in_range(*receive_window_initial, 2..=Segment::WINDOW_MAX, "receive_window_initial");

@@ -85,14 +85,13 @@ impl ConstantUdpConfig {
         let takes_time = !self.interval().is_zero();
         faults.require(takes_time, "rate", || {
             format!(
-                "at \"{rate}\" datagrams of {} bytes of payload follow each other without any time between; \
-                 lower it",
+                "at \"{rate}\", datagrams of {} bytes of payload are less than a nanosecond apart; lower it",
                 payload.0
             )
         });
         faults.require(!takes_time || self.total_bytes() <= TRANSFER_MAX.0, "duration", || {
             format!(
-                "\"{duration}\" at \"{rate}\" makes more than \"{TRANSFER_MAX}\"; shorten it, or lower \
+                "\"{duration}\" at \"{rate}\" exceeds \"{TRANSFER_MAX}\"; shorten it, or lower \
                  the rate"
             )
         });

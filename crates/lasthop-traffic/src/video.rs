@@ -107,7 +107,7 @@ impl VideoConfig {
     fn check_ladder(&self, faults: &mut Faults) {
         let ladder = &self.bitrates;
         faults.require(!ladder.is_empty() && ladder.len() <= COUNT_MAX as usize, "bitrates", || {
-            format!("{} bitrates; write [\"500 kbit/s\", \"1 Mbit/s\"], say", ladder.len())
+            format!("{} bitrates; write for example [\"500 kbit/s\", \"1 Mbit/s\"]", ladder.len())
         });
         faults.require(
             ladder.is_sorted_by(|a, b| a.bits_per_second() < b.bits_per_second()),
@@ -125,7 +125,7 @@ impl VideoConfig {
         let room = startup.as_nanos().saturating_add(segment.as_nanos());
         faults.require(room <= buffer.as_nanos(), "buffer", || {
             format!(
-                "\"{buffer}\" has no room for startup = \"{startup}\" and a segment of \"{segment}\" more; \
+                "\"{buffer}\" is shorter than startup = \"{startup}\" plus a segment of \"{segment}\"; \
                  write at least that"
             )
         });
@@ -134,7 +134,7 @@ impl VideoConfig {
         faults.require(full <= buffer.as_nanos(), "cushion", || {
             format!(
                 "reservoir = \"{reservoir}\" and cushion = \"{cushion}\" together exceed \
-                 buffer = \"{buffer}\", so that the highest bitrate would never be asked for; write less"
+                 buffer = \"{buffer}\", so that the highest bitrate would never be requested; write less"
             )
         });
     }

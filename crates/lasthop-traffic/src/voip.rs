@@ -135,7 +135,7 @@ impl Traffic for VoipConfig {
         let stream = self.stream();
         faults.require(stream.fits(mtu), "codec", || {
             format!(
-                "a packet with {} bytes of speech does not fit mtu = \"{mtu}\"; raise that",
+                "a packet with {} bytes of speech does not fit mtu = \"{mtu}\"; raise mtu",
                 self.codec.frame_bytes()
             )
         });

@@ -223,7 +223,7 @@ impl Traffic for WebClientsConfig {
         }
         faults.in_range(self.first_unit, Bytes(1)..=OBJECT_MAX, "first_unit");
         faults.require(self.others.iter().any(|class| class.share.get() > 0.0), "others", || {
-            "no class has a share; add { unit = \"1 kB\", share = 0.35 }, say".into()
+            "no class has a share; add for example { unit = \"1 kB\", share = 0.35 }".into()
         });
     }
 

@@ -152,7 +152,7 @@ def test_a_file_names_a_class_beside_it(tmp_path: Path) -> None:
         ("python:user_algorithms.Renoo", "did you mean 'python:user_algorithms.Reno'"),
         ("python:user_algorithms.Plain", "no class 'Plain' that derives from lasthop.CongestionControl"),
         ("python:user_algorithms.NotAnAlgorithm", "no class 'NotAnAlgorithm'"),
-        ("rust:mine", "code of a Rust program"),
+        ("rust:mine", "code of the Rust program"),
     ],
 )
 def test_a_wrong_name_is_told_before_the_run(name: str, said: str) -> None:
@@ -164,7 +164,7 @@ def test_a_wrong_name_is_told_before_the_run(name: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("python:Mine", "is incomplete"), ("ruby:mine.Mine", "names no code of yours"), ("cubix", "cubic")],
+    [("python:Mine", "is incomplete"), ("ruby:mine.Mine", "does not name custom code"), ("cubix", "cubic")],
 )
 def test_what_is_no_name_is_an_error_of_the_scenario(name: str, said: str) -> None:
     with pytest.raises(lasthop.ScenarioError, match=said):
@@ -185,10 +185,10 @@ def test_a_class_that_no_name_leads_to_is_refused() -> None:
     ("kind", "said"),
     [
         (user_algorithms.Shut, "never send"),
-        (user_algorithms.Negative, "window = -3, which is no number of segments; make it 1 or more"),
-        (user_algorithms.Uncounted, "window = nan, which is no number of segments"),
-        (user_algorithms.Endless, "window = inf, which is no number of segments"),
-        (user_algorithms.Enormous, "left an infinite window"),
+        (user_algorithms.Negative, "window = -3 is not a number of segments; set it to 1 or more"),
+        (user_algorithms.Uncounted, "window = nan is not a number of segments"),
+        (user_algorithms.Endless, "window = inf is not a number of segments"),
+        (user_algorithms.Enormous, "set an infinite window"),
         (user_algorithms.Backwards, "never send"),
     ],
 )
@@ -332,15 +332,15 @@ def test_ctrl_c_is_no_fault_of_the_code_that_happens_to_run(lasthop_main: Callab
 
 
 def test_a_class_that_cannot_be_made_says_why() -> None:
-    with pytest.raises(lasthop.UserCodeError, match="Unmade cannot be made: KeyError: 'configuration'"):
+    with pytest.raises(lasthop.UserCodeError, match="cannot create Unmade: KeyError: 'configuration'"):
         records(keys(tcp={"congestion_control": user_algorithms.Unmade}))
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (user_algorithms.Twice, "dequeue handed back packet .* which the queue does not hold"),
-        (user_algorithms.Necromancer, "packet .* which the queue does not hold"),
+        (user_algorithms.Twice, "dequeue handed back packet .* which is not in the queue"),
+        (user_algorithms.Necromancer, "packet .* which is not in the queue"),
         (user_algorithms.Vague, "Vague.enqueue raised TypeError: it returned None; return True"),
     ],
 )
@@ -350,7 +350,7 @@ def test_a_packet_that_is_not_there_is_an_error(kind: type, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [(user_algorithms.Past, "does not lie ahead"), (user_algorithms.Huge, "1472 at most")]
+    ("kind", "said"), [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "at most 1472")]
 )
 def test_wishes_that_cannot_be_granted_are_errors(kind: type, said: str) -> None:
     flow = {"kind": "own", "code": kind, "protocol": "udp", "name": "own"}

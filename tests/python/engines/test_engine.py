@@ -72,7 +72,7 @@ def test_a_chain_in_parts_gives_the_rows_of_the_whole(study: _core.Study) -> Non
             assert [cell for part in parts for cell in getattr(part, table)[name]] == cells, name
     assert chained.run(1, 5, 2).flows != parts[2].flows, "without its memory, a part begins anew"
     assert cell(study, "link=r1,workload=2tcp1udp,variant=eifel").run(1, 1, 1).memory is None
-    with pytest.raises(ValueError, match="not the memory of hosts"):
+    with pytest.raises(ValueError, match="not the state of hosts"):
         chained.run(1, 2, 1, memory="[[1]]")
 
 

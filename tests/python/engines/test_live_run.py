@@ -590,7 +590,7 @@ others = [{ unit = "1 kB", share = 0.3 }] }"""
     [
         ("router.implementation = 'linux'", r"router\.implementation", "--engine kernel"),
         ("tcp.profile = 'ns-1998'", r"tcp\.stack", "--engine model"),
-        (f"flow = [{SHORT_FLOWS}]".replace("\n", ""), "TCP of its own", "leave out its tcp"),
+        (f"flow = [{SHORT_FLOWS}]".replace("\n", ""), "its own `tcp`", "leave out its tcp"),
         (f"flow = [{WEB_CLIENTS}]".replace("\n", ""), "web-clients", "--engine model"),
     ],
 )

@@ -285,7 +285,7 @@ quic = { migration = true }
         (MIGRATING, "flow[0].quic.migration runs on the model engine only"),
         (
             PAGE.replace("connections = 1", 'connections = 1\nserver = "nginx"'),
-            '"nginx" speaks no HTTP/3 here',
+            '"nginx" does not support HTTP/3 here',
         ),
     ],
 )

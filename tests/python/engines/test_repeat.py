@@ -483,19 +483,19 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (PROGRAM.replace('["true"]', "[]"), r"flow\[0\].command`: names no program"),
+        (PROGRAM.replace('["true"]', "[]"), r"flow\[0\].command`: contains no program"),
         (
             PROGRAM + 'servers = [{ name = "Origin", command = "true" }]',
-            r"servers\[0\].name`: is no name of a host",
+            r"servers\[0\].name`: is not a host name",
         ),
-        (PROGRAM + 'servers = [{ name = "client", command = "true" }]', '"client" is a host already'),
+        (PROGRAM + 'servers = [{ name = "client", command = "true" }]', '"client" is already the name of a host'),
         (
             PROGRAM + 'servers = [{ command = "a" }, { command = "b" }]',
-            r'servers\[1\].name`: "server" is a host already',
+            r'servers\[1\].name`: "server" is already the name of a host',
         ),
-        (PROGRAM + 'servers = [{ command = " " }]', r"servers\[0\].command`: names no program"),
-        (PROGRAM + 'write = ["here"]', r'write\[0\]`: "here" is no absolute path'),
-        (PROGRAM + 'input = ["here"]', r'input\[0\]`: "here" is no absolute path'),
+        (PROGRAM + 'servers = [{ command = " " }]', r"servers\[0\].command`: contains no program"),
+        (PROGRAM + 'write = ["here"]', r'write\[0\]`: "here" is not an absolute path'),
+        (PROGRAM + 'input = ["here"]', r'input\[0\]`: "here" is not an absolute path'),
         (PROGRAM + 'cpu_cost = "much"', 'cpu_cost`: found the text "much"; write a number'),
         (PROGRAM + "keep_servers = 0", "keep_servers`: 0 is out of range; write from 1 to 1000"),
         (PROGRAM + "cpu_cost = -1", "cpu_cost`: -1 is out of range; write from 0 to 1000"),

@@ -139,5 +139,5 @@ def test_a_control_without_states_has_no_such_events(tmp_path: Path) -> None:
 
 
 def test_a_state_that_is_no_name_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="state = 3, which is no name"):
+    with pytest.raises(Exception, match="state = 3 is not a name"):
         states(tmp_path, "python:user_algorithms.Numbered", length=1)

@@ -247,7 +247,7 @@ def test_what_is_wrong_with_a_recording_is_said(
     file.write_text(LINK + '[[flow]]\nkind = "replay"\nfile = "call.pcap"\n', encoding="utf-8")
     for content, message in (
         (pcap([(1.0, ipv4_frame(1501))]), "packet 1 has 1473 bytes of payload"),
-        (pcap([]), "there are no packets in it"),
+        (pcap([]), "it contains no packets"),
         (pcap([(1.0, ipv4_frame(100))])[:20], "call.pcap: "),
         (b"\x00\x01", "the header is"),
     ):

@@ -225,7 +225,7 @@ def test_connections_of_repeated_programs_are_flows_between_their_hosts(
         (("--", "true"), "Give --host NAME; the hosts are laptop, tv"),
         (("--host", "tv", "--host", "laptop", "--", "true"), "COMMAND runs on tv already"),
         (("--server", "tv=true", "--host", "tv", "--", "true"), "a host called tv already"),
-        (("--host", "tv", "--down", __file__, "--", "true"), "with [hop], a link follows the trace"),
+        (("--host", "tv", "--down", __file__, "--", "true"), "this scenario has no [down]"),
     ],
 )
 def test_what_no_host_can_run_is_said(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -50,7 +50,7 @@ def test_what_fails_is_told_with_its_line(tmp_path: Path) -> None:
     verdict = run(tmp_path, SERVER + "+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1002(1001) ack 1\n")
     assert (verdict.state, verdict.line) == (State.FAILED, 9)
     verdict = run(tmp_path, SERVER + "+0 write(4, ..., 1000) = 1000\n+0 > . 1:1001(1000) ack 1\n")
-    assert verdict.message == "another packet expected; came at 0.100000 s: > [noecn] P. 1:1001(1000) ack 1"
+    assert verdict.message == "expected another packet; got at 0.100000 s: > [noecn] P. 1:1001(1000) ack 1"
     verdict = run(tmp_path, SERVER + "+0 read(4, ..., 1000) = 5\n")
     assert verdict.message == "read should return 5; it would wait"
     verdict = run(tmp_path, SERVER + "+0 %{\nassert tcpi_snd_cwnd == 10\nassert tcpi_snd_cwnd == 9 }%\n")
@@ -70,16 +70,16 @@ def test_a_word_that_is_not_of_the_language_fails_with_its_line(tmp_path: Path) 
     ("text", "line", "lack"),
     [
         ("+0 > . 1:1(0) ack 1 <FO 0123456789abcdef>\n", 8, "the TCP option FO"),
-        ("+0 > . 1:1(0) ack 1 win 400\n", 8, "the window that a socket's memory makes (win)"),
+        ("+0 > . 1:1(0) ack 1 win 400\n", 8, "windows that depend on socket memory (win)"),
         ("+0 < icmp unreachable frag_needed mtu 1200 [1:1461(1460)]\n", 8, "packets of icmp"),
         ("+0 epoll_create(1) = 5\n", 8, "the call epoll_create"),
         (
             "+0 `sysctl -q net.ipv4.tcp_sack=0`\n+0 close(4) = 0\n",
             8,
-            "the setting tcp_sack changed on the way",
+            "a change of the setting tcp_sack during the script",
         ),
         ("+0 %{ assert tcpi_reord_seen == 2 }%\n", 8, "tcpi_reord_seen"),
-        ("+0 write(4, ..., 1000) = 400\n", 8, "a socket whose memory is full"),
+        ("+0 write(4, ..., 1000) = 400\n", 8, "a socket with full memory"),
     ],
 )
 def test_what_the_model_lacks_is_named_and_the_script_does_not_run(

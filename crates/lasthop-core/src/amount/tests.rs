@@ -34,7 +34,7 @@ fn the_wrong_text_gets_the_nearest_unit() {
         ("-1 ms", "is negative"),
         ("", "has no unit"),
         ("10000000 GB", "is too large"),
-        ("0.1 ns", "has more digits"),
+        ("0.1 ns", "has too many digits"),
     ] {
         let error = text.parse::<Amount>().unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");

@@ -79,7 +79,7 @@ fn impossible_distributions_are_refused_in_words() {
         (r#"{"distribution": "uniform", "min": "1 s", "max": "2 s", "mean": "1 s"}"#, "unknown field `mean`"),
         (r#""5""#, "missing unit"),
         ("5", "missing unit"),
-        ("true", "a quantity as text, or a table"),
+        ("true", "a quantity as a string, or a table"),
     ] {
         let error = read(json).unwrap_err();
         assert!(error.contains(reason), "{json}: {error}");

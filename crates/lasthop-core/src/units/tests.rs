@@ -27,7 +27,7 @@ fn durations_are_exact_decimals() {
     ] {
         assert_eq!(text.parse(), Ok(Duration::from_nanos(nanos)), "{text}");
     }
-    assert_eq!(error::<Duration>("0.1 ns"), "\"0.1 ns\" has more digits than a nanosecond: leave them out");
+    assert_eq!(error::<Duration>("0.1 ns"), "\"0.1 ns\" has too many digits: the smallest unit is a nanosecond");
     assert!(error::<Duration>("1000000000.000000001 s").contains("too large"));
 }
 
@@ -100,10 +100,10 @@ fn errors_name_the_accepted_units_and_the_nearest_text() {
     );
     assert_eq!(
         error::<Rate>("-64 kbit/s"),
-        r#""-64 kbit/s" is negative: a rate cannot be, write for example "64 kbit/s""#
+        r#""-64 kbit/s" is negative: a rate must not be negative, write for example "64 kbit/s""#
     );
     assert!(error::<Rate>("0 kbit/s").contains("must be above zero"));
-    assert!(error::<Rate>("0.0005 kbit/s").contains("more digits than a bit per second"));
+    assert!(error::<Rate>("0.0005 kbit/s").contains("the smallest unit is a bit per second"));
     assert!(error::<Bytes>("9600 b").contains("did you mean \"9600 B\"?"));
     assert!(error::<Bytes>("99999999999999999999 B").contains("too large for a size"));
     assert!(error::<Bytes>(&"9".repeat(80)).contains("missing unit"));

@@ -64,7 +64,7 @@ impl Connections {
     pub fn between(hosts: &[HostNamespace]) -> Result<Self, Error> {
         let kernel = |host: &HostNamespace| {
             host.enter()?;
-            let kernel = Diag::open().context("cannot ask the kernel about connections")?;
+            let kernel = Diag::open().context("cannot query the kernel's connections")?;
             Ok::<_, Error>((host.address.all(), Rc::new(kernel)))
         };
         Ok(Self::known_to(hosts.iter().map(kernel).collect::<Result<_, _>>()?))

@@ -38,7 +38,7 @@ impl Site {
         if http.server_closes {
             return Err(Error::new(
                 "server_closes = true: with real hosts the browser closes persistent connections; leave it \
-                 out, or take the engine \"model\"",
+                 out, or use --engine model",
             ));
         }
         let persistent = http.protocol.persistent();
@@ -61,9 +61,8 @@ fn sizes(http: &HttpConfig, object_bytes: u64, name: &str) -> Result<(u64, u64),
             Some(body) => Ok((INCLUDED_HEADER_BYTES, body)),
             None => Err(Error::new(format!(
                 "the object {name:?} is \"{object_bytes} B\" large with its header \
-                 (response_header = \"0 B\"), and with real hosts the header alone takes \
-                 {INCLUDED_HEADER_BYTES}; give it \"{INCLUDED_HEADER_BYTES} B\" or more, or the header a \
-                 size of its own"
+                 (response_header = \"0 B\"), but with real hosts the header alone has \
+                 {INCLUDED_HEADER_BYTES}; write \"{INCLUDED_HEADER_BYTES} B\" or more, or set response_header"
             ))),
         };
     }

@@ -225,7 +225,7 @@ impl<'a> Workload<'a> {
     ) -> Result<Self, Error> {
         let (instances, infos) = (scenario.applications(), scenario.flows());
         if infos.len() as u32 > CLIENT_PORTS {
-            return Err(Error::new(format!("the live engine has ports for {CLIENT_PORTS} flows")));
+            return Err(Error::new(format!("the live engine supports at most {CLIENT_PORTS} flows")));
         }
         let buffer = |instance: &Instance<'_>| {
             scenario.flow[instance.entry].relay.as_ref().map_or(0, |relay| relay.buffer.0)
@@ -353,7 +353,7 @@ impl<'a> Workload<'a> {
             let [own, other] = [caller, caller.other()].map(|end| sides[end as usize].host);
             self.enter(other)?;
             if of_page && self.server == HttpServer::Nginx && !is_relay(Host::Server) {
-                let diag = Rc::new(Diag::open().context("cannot ask the kernel about nginx' connections")?);
+                let diag = Rc::new(Diag::open().context("cannot query the kernel for nginx' connections")?);
                 connection.peer(Host::Server).leave_to_another(diag, to, from);
             } else {
                 self.listen((caller, other), to, info.dscp, waiter).context(&cannot)?;
@@ -768,8 +768,8 @@ pub fn needs_sockets(scenario: &Scenario) -> Result<(), Error> {
     let model_only = |flow: &&FlowEntry| flow.traffic().is_open_at_first();
     scenario.flow.iter().find(model_only).map_or(Ok(()), |flow| {
         Err(Error::new(format!(
-            "the flow {:?} has kind = \"web-clients\", whose connections are open from the beginning, which \
-             a real TCP cannot do; use --engine model",
+            "the flow {:?} has kind = \"web-clients\", whose connections are open from the start, which real \
+             TCP does not support; use --engine model",
             flow.traffic().name()
         )))
     })

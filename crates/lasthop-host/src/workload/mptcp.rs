@@ -40,7 +40,7 @@ impl Workload<'_> {
         for host in sides.map(|side| side.host) {
             self.enter(host)?;
             if let Entry::Vacant(entry) = self.subflows.kernels.entry(host) {
-                let kernel = Diag::open().context("cannot ask the kernel about subflows")?;
+                let kernel = Diag::open().context("cannot query the kernel's subflows")?;
                 entry.insert(Rc::new(kernel));
             }
         }

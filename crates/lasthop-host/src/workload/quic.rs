@@ -268,7 +268,7 @@ pub fn needs_plain_quic(scenario: &Scenario) -> Result<(), Error> {
     let is_nginx = |http: &HttpConfig| http.protocol.has_streams() && http.server == HttpServer::Nginx;
     if scenario.http.as_ref().is_some_and(is_nginx) {
         return Err(Error::new(
-            "[http] server = \"nginx\" speaks no HTTP/3 here; write \"built-in\", or another protocol",
+            "[http] server = \"nginx\" does not support HTTP/3 here; write \"built-in\", or another protocol",
         ));
     }
     Ok(())

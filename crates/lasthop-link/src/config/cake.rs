@@ -120,8 +120,8 @@ impl CakeConfig {
         (self.rate.is_none() && is_slow).then(|| {
             let shaped = Rate::from_bits_per_second((link.bits_per_second() * 95 / 100).max(1));
             format!(
-                "without a rate, CAKE does not allow for slow links: it drops what waits longer than \
-                 \"{target}\", and a packet takes {:.1} ms here; add rate = \"{shaped}\", say",
+                "without a rate, CAKE does not adapt to slow links: it drops packets that wait longer than \
+                 \"{target}\", but a packet takes {:.1} ms here; add for example rate = \"{shaped}\"",
                 packet.as_secs_f64() * 1e3
             )
         })
@@ -136,7 +136,7 @@ impl CakeConfig {
     pub(super) fn check(&self, faults: &mut Faults) {
         if let Some(rate) = self.rate {
             faults.require(rate >= RATE_MIN, "rate", || {
-                format!("\"{rate}\" is less than CAKE counts with; write \"{RATE_MIN}\" or more")
+                format!("\"{rate}\" is below CAKE's minimum; write \"{RATE_MIN}\" or more")
             });
         }
         self.overhead.check("overhead", faults);

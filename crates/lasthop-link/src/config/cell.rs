@@ -146,7 +146,7 @@ impl CellConfig {
         faults.in_range(self.tti, Duration::from_micros(50)..=Duration::from_millis(100), "tti");
         if let Some(window) = self.window {
             faults.require(self.scheduler == Scheduler::ProportionalFair, "window", || {
-                "belongs to scheduler = \"proportional-fair\"; leave it out".into()
+                "applies to scheduler = \"proportional-fair\" only; leave it out".into()
             });
             faults.in_range(window, self.tti..=Duration::from_secs(1_000), "window");
         }
@@ -174,7 +174,7 @@ impl HarqConfig {
 
     fn check(&self, tti: Duration, faults: &mut Faults) {
         faults.require(self.error.get() <= 0.95, "error", || {
-            format!("{} leaves hardly any block; write at most 0.95", self.error)
+            format!("{} would lose nearly every block; write at most 0.95", self.error)
         });
         if let Some(round_trip) = self.round_trip {
             faults.in_range(round_trip, tti..=Duration::from_secs(1), "round_trip");
@@ -191,7 +191,7 @@ impl DrxConfig {
         faults.at_most(self.inactivity, Duration::from_secs(60), "inactivity");
         for (key, length) in [("on", self.on), ("inactivity", self.inactivity), ("cycle", self.cycle)] {
             let is_whole = length.as_nanos().is_multiple_of(tti.as_nanos().max(1));
-            faults.require(is_whole, key, || format!("is no multiple of the tti, {tti}; write one"));
+            faults.require(is_whole, key, || format!("is not a multiple of the tti, {tti}; write one"));
         }
     }
 }
@@ -222,13 +222,13 @@ impl CellUser {
 
 fn check_rate(rate: Option<Rate>, course: Option<&Timetable>, faults: &mut Faults) {
     faults.require(rate.is_some() || course.is_some(), "rate", || {
-        "is missing; write the rate of the user with all slots, \"30 Mbit/s\" say, or a course of it".into()
+        "is missing; write the user's rate if it had all slots, for example \"30 Mbit/s\", or a course".into()
     });
     if let Some(rate) = rate {
         faults.in_range(rate, RATE_LEAST..=RATE_MOST, "rate");
     }
     let mut rates = course.into_iter().flat_map(Timetable::rows).filter_map(|row| row.rate);
     faults.require(rates.all(|rate| (RATE_LEAST..=RATE_MOST).contains(&rate)), "course", || {
-        format!("has a rate outside of {RATE_LEAST} to {RATE_MOST}; write 0 for none")
+        format!("has a rate outside of {RATE_LEAST} to {RATE_MOST}; write 0 for an outage")
     });
 }

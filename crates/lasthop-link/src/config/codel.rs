@@ -34,11 +34,11 @@ impl CoDelConfig {
     pub(super) fn check(self, faults: &mut Faults) {
         let Self { target, interval, .. } = self;
         faults.require(!target.is_zero(), "target", || {
-            "must be above zero; write \"5 ms\", say, or the time that a packet takes on a slower link".into()
+            "must be above zero; write for example \"5 ms\", or on a slow link the transmission time of a packet".into()
         });
         faults.require(interval > target, "interval", || {
             format!(
-                "\"{interval}\" must be above target = \"{target}\"; write a round-trip time, \"100 ms\" say"
+                "\"{interval}\" must be above target = \"{target}\"; write a round-trip time such as \"100 ms\""
             )
         });
     }

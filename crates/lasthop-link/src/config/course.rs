@@ -183,7 +183,7 @@ impl DrawnCourse {
         let rows = until.as_nanos() / row.as_nanos().max(1);
         faults.require(rows <= ROWS_MAX || row.is_zero(), key, || {
             format!(
-                "\"{row}\" makes about {rows} rows until \"{until}\", the time limit; at most {ROWS_MAX}, so \
+                "\"{row}\" results in about {rows} rows until time_limit = \"{until}\", more than {ROWS_MAX}; \
                  write a longer time, or a shorter time_limit"
             )
         });
@@ -204,7 +204,9 @@ impl Epochs {
         faults.not_zero(every, "every", "15 s");
         let gap = gap.as_ref().map(Distribution::most).unwrap_or_default();
         faults.require(gap < *every || every.is_zero(), "gap", || {
-            format!("an outage of {gap} leaves nothing of an epoch of {every}; write a shorter one, or a max")
+            format!(
+                "an outage of {gap} is not shorter than an epoch of {every}; write a shorter one, or a max"
+            )
         });
     }
 }
@@ -213,12 +215,12 @@ impl Walk {
     fn check(&self, faults: &mut Faults) {
         let Self { spread, time_constant, step, .. } = self;
         faults.require((0.0..=SPREAD_MAX).contains(spread), "spread", || {
-            format!("{spread} is out of range; write from 0 to {SPREAD_MAX}, 0.3 for about 30 %")
+            format!("{spread} is out of range; write from 0 to {SPREAD_MAX}, such as 0.3 for about 30 %")
         });
         faults.not_zero(time_constant, "time_constant", "5 s");
         faults.not_zero(step, "step", "100 ms");
         faults.require(step <= time_constant, "step", || {
-            format!("steps of {step} do not show a walk whose time constant is {time_constant}; write less")
+            format!("steps of {step} are too long for a time constant of {time_constant}; write less")
         });
     }
 }
@@ -227,10 +229,10 @@ impl States {
     fn check(&self, faults: &mut Faults) {
         let Self { states } = self;
         faults.require(states.len() > 1, "states", || {
-            "a link changes between two states at least; add one, or state rate and delay only".into()
+            "at least two states are required; add one, or write rate and delay instead of a course".into()
         });
         faults.require(states.iter().any(|state| state.rate.is_some()), "states", || {
-            "the link is never up; give one of them a rate".into()
+            "the link is never up; add a rate to at least one state".into()
         });
         for (index, state) in states.iter().enumerate() {
             faults.below(&format!("states[{index}]"), |faults| {
@@ -242,7 +244,7 @@ impl States {
                     && next[index] == 0.0;
                 faults.require(holds, "next", || {
                     format!(
-                        "write {} weights, one for each state, 0 for this one and more for another",
+                        "write {} weights, one for each state: 0 for this state, more for at least one other",
                         states.len()
                     )
                 });

@@ -88,15 +88,14 @@ impl ErrorConfig {
     pub fn check(&self, faults: &mut Faults) {
         let (packet, bit) = (self.packet_error_probability.is_some(), self.bit_error_rate.is_some());
         faults.require(packet || bit, "packet_error_probability", || {
-            "is missing; write the probability that a packet is hit in a bad state, or bit_error_rate in its \
-             place"
+            "is missing; write the probability that a packet is lost in a bad state, or bit_error_rate instead"
                 .to_owned()
         });
         faults.require(!packet || !bit, "bit_error_rate", || {
-            "packet_error_probability says what hits a packet; leave out one of the two".to_owned()
+            "packet_error_probability sets the error probability, too; leave out one of the two".to_owned()
         });
         faults.require(can_be_positive(&self.good) || can_be_positive(&self.bad), "good", || {
-            "good and bad states both have length zero; give one of them a length".to_owned()
+            "good and bad states both have length zero; write a length above zero for one of them".to_owned()
         });
         if let Some(arq) = &self.arq {
             faults.at_most(arq.retransmissions, RETRANSMISSIONS_MAX, "arq.retransmissions");

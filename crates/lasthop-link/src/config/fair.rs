@@ -30,7 +30,7 @@ impl FlowsConfig {
         let quantum = self.quantum.unwrap_or(mtu);
         faults.in_range(quantum, Bytes(1)..=Bytes(1_000_000), "quantum");
         faults.require(quantum.0 * 64 >= mtu.0, "quantum", || {
-            format!("\"{quantum}\" takes many rounds for a packet of {mtu}; write \"{mtu}\", say")
+            format!("with \"{quantum}\", a packet of {mtu} takes many rounds; write for example \"{mtu}\"")
         });
     }
 }

@@ -80,47 +80,44 @@ impl GrantConfig {
     pub(super) fn check(&self, path: &PathConfig, faults: &mut Faults) {
         let link = &path.link;
         faults.require(path.htb.is_none(), "", || {
-            "classes and grants both decide when a packet leaves; write htb into a hop of its own, in front \
-             of this one"
+            "classes and grants both decide when a packet leaves; move htb to a separate hop in front of this one"
                 .into()
         });
         faults.in_range(self.interval, INTERVALS, "interval");
         let nanobits = u128::from(self.interval.as_nanos()) * u128::from(link.rate.bits_per_second());
         faults.require(nanobits >= 8_000_000_000, "interval", || {
-            format!("\"{}\" has no room for a byte at \"{}\"; write a longer one", self.interval, link.rate)
+            format!(
+                "\"{}\" is too short for a byte at \"{}\"; write a longer interval",
+                self.interval, link.rate
+            )
         });
         match self.request {
             RequestKind::Contention => faults.require(self.period.is_none(), "period", || {
-                "the opportunities of contention come each interval; leave it out, or write request = \
-                 \"reserved\""
+                "opportunities of contention occur in each interval; leave it out, or write request = \"reserved\""
                     .into()
             }),
             RequestKind::Reserved => {
                 faults.require(self.period.is_some_and(|period| period >= self.interval), "period", || {
-                    "the sender has to have an opportunity to ask, once per interval at most; write \"10 \
-                     ms\", say"
-                        .into()
+                    "must be set, and not be shorter than the interval; write for example \"10 ms\"".into()
                 });
                 faults.require(self.collision.is_none(), "collision", || {
-                    "nobody else asks at an opportunity of one's own; leave it out, or write request = \
-                     \"contention\""
-                        .into()
+                    "reserved opportunities do not collide; leave it out, or write request = \"contention\"".into()
                 });
             }
         }
         let collision = self.collision.unwrap_or_default();
         faults.require(collision < Probability::ONE, "collision", || {
-            "no request would ever arrive; write less than 1".into()
+            "every request would collide; write less than 1".into()
         });
         let proactive = self.proactive.unwrap_or(link.rate);
         faults.require(proactive <= link.rate, "proactive", || {
-            format!("more than the link carries; write \"{}\" at most", link.rate)
+            format!("exceeds the link's rate; write \"{}\" at most", link.rate)
         });
         let rest = link.rate.bits_per_second().saturating_sub(proactive.bits_per_second());
         let nanobits = u128::from(self.interval.as_nanos()) * u128::from(rest);
         faults.require(rest == 0 || nanobits >= 8_000_000_000, "proactive", || {
             format!(
-                "leaves no byte of an interval to ask for; write less, or \"{}\", the whole link",
+                "leaves less than a byte per interval for requests; write less, or \"{}\", the whole link",
                 link.rate
             )
         });
@@ -135,14 +132,14 @@ impl GrantConfig {
             ("change", link.change.iter().any(|LinkChange { rate, .. }| rate.is_some())),
         ] {
             faults.require(!stated, "", || {
-                format!("grants divide one rate, and link.{key} changes it; leave out one of the two")
+                format!("grants need a constant rate, but link.{key} changes it; leave out one of the two")
             });
         }
         for (key, stated) in
             [("framing", link.framing.is_some()), ("header_compression", link.header_compression.is_some())]
         {
             faults.require(!stated, "", || {
-                format!("grants count bytes of IP packets, and link.{key} others; leave out one of the two")
+                format!("grants count bytes of IP packets, but link.{key} changes packet sizes; leave out one of the two")
             });
         }
     }

@@ -168,7 +168,7 @@ impl HtbConfig {
         if let Some(last) = self.leaves().last() {
             faults.require(self.class.iter().any(|class| class.default), "class", || {
                 format!(
-                    "no class takes the packets that none matches; add default = true to one, to {:?} say",
+                    "there is no default class for packets without a match; add default = true, for example to {:?}",
                     last.name
                 )
             });
@@ -182,16 +182,20 @@ impl HtbConfig {
             faults.require(self.parent_of(index).is_some(), "parent", || {
                 let nearest = self.class[..index].last().map(|class| class.name.as_str());
                 let instead = nearest.map_or_else(
-                    || "leave it out, or write this class behind it".to_owned(),
-                    |name| format!("write one of those, {name:?} say, or this class behind it"),
+                    || "leave it out, or move this class after its parent".to_owned(),
+                    |name| {
+                        format!(
+                            "write an earlier class such as {name:?}, or move this class after its parent"
+                        )
+                    },
                 );
-                format!("no class before this one is called {parent:?}; {instead}")
+                format!("there is no class {parent:?} before this one; {instead}")
             });
         }
         let depth = std::iter::successors(Some(index), |index| self.parent_of(*index)).count();
         let most = LEVELS - usize::from(self.rate.is_some());
         faults.require(depth <= most, "parent", || {
-            format!("{depth} classes in each other, which Linux' HTB does not take; write {most} at most")
+            format!("{depth} levels of classes are more than Linux' HTB supports; write at most {most}")
         });
         if self.is_leaf(index) {
             return;
@@ -205,7 +209,7 @@ impl HtbConfig {
         ] {
             faults.require(!stated, key, || {
                 format!(
-                    "other classes are in {:?}, which holds no packets itself; write it in one of them",
+                    "{:?} contains other classes, so it has no queue itself; write this key in one of them",
                     class.name
                 )
             });
@@ -217,13 +221,13 @@ impl ClassConfig {
     /// Finds conflicts with `earlier` classes.
     fn check_among(&self, earlier: &[Self], faults: &mut Faults) {
         let name = &self.name;
-        faults.require(!name.is_empty(), "name", || "the name is empty; write \"tcp\", say".into());
+        faults.require(!name.is_empty(), "name", || "the name is empty; write for example \"tcp\"".into());
         faults.require(earlier.iter().all(|other| other.name != *name), "name", || {
             let number = earlier.len() + 1;
-            format!("two classes are called {name:?}; give each its own name, \"{name}-{number}\" say")
+            format!("two classes are named {name:?}; rename one, for example to \"{name}-{number}\"")
         });
         faults.require(!self.default || earlier.iter().all(|other| !other.default), "default", || {
-            "a second class is the default; leave default = true to one".into()
+            "another class is the default, too; write default = true in one class only".into()
         });
     }
 
@@ -231,10 +235,7 @@ impl ClassConfig {
         let time = self.rate.transmission_time(mtu.0 as u32);
         faults.require(time < Duration::from_secs(60), "rate", || {
             let rate = self.rate;
-            format!(
-                "a packet of {mtu} takes {time} at \"{rate}\", more than the 60 s of debt that are kept; \
-                 raise it"
-            )
+            format!("a packet of {mtu} takes {time} at \"{rate}\", but HTB limits the debt to 60 s; raise it")
         });
         let (rate, ceil) = (self.rate, self.ceil.unwrap_or(self.rate));
         faults.require(ceil >= rate, "ceil", || {
@@ -252,11 +253,11 @@ impl ClassConfig {
         let seen = |protocol| matches!(protocol, Protocol::Tcp | Protocol::Udp);
         let quic = self.matches.iter().position(|matching| !matching.protocol.is_none_or(seen));
         faults.require(quic.is_none(), &format!("match[{}].protocol", quic.unwrap_or_default()), || {
-            "\"quic\": a router sees UDP; write \"udp\", or a port".into()
+            "\"quic\": a router sees only UDP; write \"udp\", or a port".into()
         });
         let empty = self.matches.iter().position(|matching| *matching == MatchConfig::default());
         faults.require(empty.is_none(), &format!("match[{}]", empty.unwrap_or_default()), || {
-            "it would take every packet; state dscp, port or protocol, or write default = true for the class"
+            "it would match every packet; add dscp, port or protocol, or write default = true for the class"
                 .into()
         });
     }

@@ -127,13 +127,10 @@ const fn serialised() -> BufferRelease {
 
 const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
-/// Refuses a propagation delay that no signal has.
+/// Rejects delays of more than a day, the light travel time of the farthest spacecraft.
 pub fn check_delay(delay: Duration, key: &str, faults: &mut Faults) {
     faults.require(delay <= DELAY_MAX, key, || {
-        format!(
-            "\"{delay}\" one way is farther than any spacecraft, which light reaches in a day; write at most \
-             \"{DELAY_MAX}\""
-        )
+        format!("\"{delay}\" is too long; write at most \"{DELAY_MAX}\"")
     });
 }
 
@@ -178,26 +175,26 @@ impl LinkConfig {
         }
         let buffer = self.send_buffer;
         faults.require(buffer >= mtu, "send_buffer", || {
-            format!("a send buffer of {buffer} never takes a packet of {mtu}; give it room for one at least")
+            format!("a send buffer of {buffer} is too small for a packet of {mtu}; write at least \"{mtu}\"")
         });
         let receive_buffer = self.receive_buffer.unwrap_or(mtu);
         faults.require(receive_buffer >= mtu, "receive_buffer", || {
             format!(
-                "a receive buffer of {receive_buffer} never holds a packet of {mtu}; give it room for \
-                 one at least"
+                "a receive buffer of {receive_buffer} is too small for a packet of {mtu}; write at least \
+                 \"{mtu}\""
             )
         });
         faults.require(self.header_compression.is_none() || !self.reorder, "header_compression", || {
-            "headers are differences from those of the packets before; leave out this or reorder".to_owned()
+            "compressed headers depend on earlier packets, so reorder would break them; leave out this or reorder".to_owned()
         });
         faults.require(self.receive_buffer.is_none() || !self.reorder, "receive_buffer", || {
-            "packets that overtake each other wait for none; leave out this or reorder".to_owned()
+            "with reorder, no packet waits for an earlier one; leave out this or reorder".to_owned()
         });
         if let Some(slots) = &self.slots {
             faults.below("slots", |faults| faults.not_zero(&slots.every, "every", "4 ms"));
         }
         faults.require(self.slots.is_none() || !self.reorder, "slots", || {
-            "packets that overtake each other have no slot in common; leave out this or reorder".to_owned()
+            "slots deliver packets in order; leave out this or reorder".to_owned()
         });
         if let Some(errors) = &self.errors {
             faults.below("errors", |faults| errors.check(faults));
@@ -218,12 +215,11 @@ impl LinkConfig {
             "the link follows its trace; leave out one of the two".to_owned()
         });
         faults.require(self.change.is_empty(), "change", || {
-            "the course says how the link changes; leave out one of the two".to_owned()
+            "the course sets the changes of the link; leave out one of the two".to_owned()
         });
         let loses = self.loses();
         faults.require(!course.has_loss() || !loses, "course", || {
-            "the course says what is lost, and the link has a loss of its own; leave out one of the two"
-                .to_owned()
+            "the course sets the loss of the link, too; leave out one of the two".to_owned()
         });
     }
 
@@ -249,24 +245,23 @@ impl LinkConfig {
 
     fn check_impairments(&self, faults: &mut Faults) {
         faults.require(self.loss.is_none() || self.bit_error_rate.is_none(), "bit_error_rate", || {
-            "loss says what is lost, whatever its length; leave out one of the two".to_owned()
+            "loss sets the loss probability, too; leave out one of the two".to_owned()
         });
         let one_by_one = if self.loss.is_some() { "loss" } else { "bit_error_rate" };
         let both = (self.loss.is_some() || self.bit_error_rate.is_some()) && self.gilbert_elliott.is_some();
         faults.require(!both, one_by_one, || {
-            "packets are lost one by one here and in bursts by gilbert_elliott; leave out one of them"
+            "this loses packets independently, but gilbert_elliott in bursts; leave out one of the two"
                 .to_owned()
         });
         let course_loses = self.course.as_ref().is_some_and(CourseConfig::has_loss);
         let loses = self.loses() || course_loses;
         faults.require(self.error_model.is_none() || !loses, "error_model", || {
-            "the link has a loss of its own beside it; leave out one of them".to_owned()
+            "the link has another loss setting, too; leave out one of the two".to_owned()
         });
         let holds_back =
             self.jitter.is_some() || self.errors.as_ref().is_some_and(|errors| errors.arq.is_some());
         faults.require(!self.reorder || holds_back, "reorder", || {
-            "nothing holds a packet back that another could overtake; add jitter, or ARQ to the link's own \
-             errors"
+            "without jitter or ARQ no packet can be overtaken; add jitter, or ARQ to the link's own errors"
                 .to_owned()
         });
         faults.require(!self.reorder || self.release == BufferRelease::Serialised, "reorder", || {
@@ -282,11 +277,11 @@ impl LinkChange {
         let Self { at, rate, delay } = self;
         faults.require(before.is_none_or(|before| before < *at), "at", || {
             format!(
-                "{at} is not after the change before it; write changes in order of time, one for each time"
+                "{at} is not after the previous change; sort the changes by time, with one change per time"
             )
         });
         faults.require(rate.is_some() || delay.is_some(), "", || {
-            "nothing changes; state a rate, a delay or both".to_owned()
+            "nothing changes; add a rate, a delay or both".to_owned()
         });
         if let Some(delay) = delay {
             check_delay(*delay, "delay", faults);

@@ -187,12 +187,12 @@ impl PathConfig {
         };
         for (key, stated) in [("policer", self.policer.is_some()), ("blackhole", self.blackhole.is_some())] {
             faults.require(!stated, key, || {
-                "a Linux router has queue disciplines only, and nothing in front of them; leave it out".into()
+                "a Linux router supports only queue disciplines; leave it out".into()
             });
         }
         faults.below("link", |faults| self.link.check_linux(faults));
         faults.require(self.grant.is_none(), "grant", || {
-            "a Linux router sends without asking; leave it out".into()
+            "a Linux router does not request grants; leave it out".into()
         });
         if self.htb.as_ref().is_none_or(|htb| htb.leaves().any(|class| class.queue.is_none())) {
             faults.below("queue", |faults| check_queue(&self.queue, faults));
@@ -205,8 +205,8 @@ impl PathConfig {
         faults.require(self.link.rate.bits_per_second() >= most, "link.rate", || {
             let most = Rate::from_bits_per_second(most);
             format!(
-                "a Linux router has the rates of its HTB classes only, which let \"{most}\" go, but \"{}\" \
-                 is below that; write at least \"{most}\"",
+                "a Linux router applies only the rates of its HTB classes, up to \"{most}\", but \"{}\" is \
+                 below that; write at least \"{most}\"",
                 self.link.rate
             )
         });
@@ -259,26 +259,29 @@ impl HtbConfig {
 impl LinkConfig {
     fn check_linux(&self, faults: &mut Faults) {
         faults.require(!can_be_positive(&self.overhead), "overhead", || {
-            "a Linux router needs no time of its own for a packet; leave it out".into()
+            "a Linux router has no per-packet overhead; leave it out".into()
         });
         faults.require(self.release == BufferRelease::Serialised, "release", || {
             "a Linux router has no link-layer acknowledgement; write \"serialised\"".into()
         });
-        let errors = "loses packets of both directions as [errors] says, and nothing else befalls them; leave \
-                      it out";
+        let errors = "supports no impairment other than [errors]; leave it out";
         for (key, stated, why) in [
-            ("header_compression", self.header_compression.is_some(), "sends whole headers; leave it out"),
+            (
+                "header_compression",
+                self.header_compression.is_some(),
+                "does not compress headers; leave it out",
+            ),
             (
                 "receive_buffer",
                 self.receive_buffer.is_some(),
-                "holds nothing back at the far side; leave it out",
+                "has no buffer at the receiving side; leave it out",
             ),
-            ("trace", self.trace.is_some(), "has a rate, no trace; leave it out"),
-            ("course", self.course.is_some(), "has one rate, no course; leave it out"),
+            ("trace", self.trace.is_some(), "does not support traces; leave it out"),
+            ("course", self.course.is_some(), "does not support courses; leave it out"),
             (
                 "framing",
                 self.framing.is_some(),
-                "counts what HTB adds to packets; leave it out, and write htb.overhead in its place",
+                "adds framing in HTB; leave it out, and write htb.overhead instead",
             ),
             ("loss", self.loss.is_some(), errors),
             ("bit_error_rate", self.bit_error_rate.is_some(), errors),
@@ -292,7 +295,7 @@ impl LinkConfig {
             faults.require(!stated, key, || format!("a Linux router {why}"));
         }
         faults.require(self.change.is_empty(), "change", || {
-            "the rate and the delay of a Linux router stay as they are; leave it out".into()
+            "the rate and the delay of a Linux router are constant; leave it out".into()
         });
     }
 }
@@ -330,7 +333,7 @@ impl QueueConfig {
                 "Linux has no random drop; write \"drop-head\", or leave out router.implementation".into()
             }),
             DisciplineConfig::User { .. } => faults.require(false, "discipline", || {
-                "a Linux router has no discipline of your own; write one of Linux', or leave out \
+                "a Linux router cannot run a custom discipline; write one of Linux', or leave out \
                  router.implementation"
                     .into()
             }),
@@ -351,7 +354,7 @@ impl QueueConfig {
             DisciplineConfig::DropTail(_) if !is_alone => {}
             _ => faults.require(matches!(self.limit, QueueSize::Packets(_)), "limit", || {
                 format!(
-                    "Linux counts packets; write \"{} packets\", say",
+                    "Linux counts packets; write for example \"{} packets\"",
                     u64::from(number(self.limit)) / mtu.0
                 )
             }),
@@ -362,12 +365,12 @@ impl QueueConfig {
                 let quantum = flows.quantum.unwrap_or(mtu);
                 // `fq_codel_change` and `fq_pie_change` accept no less.
                 faults.require(quantum >= Bytes(256), "quantum", || {
-                    format!("\"{quantum}\" is less than Linux' least; write \"256 B\" or more")
+                    format!("\"{quantum}\" is below Linux' minimum; write \"256 B\" or more")
                 });
             }
             DisciplineConfig::Sfq(FlowsConfig { flows, .. }) => {
                 faults.require(flows.is_power_of_two(), "flows", || {
-                    format!("Linux' SFQ has a power of two; write {}", flows.next_power_of_two())
+                    format!("Linux' SFQ needs a power of two; write {}", flows.next_power_of_two())
                 });
             }
             _ => {}
@@ -382,11 +385,12 @@ impl QueueConfig {
         };
         let is_drop_tail = self.discipline == DisciplineConfig::default();
         faults.require(!errors || is_drop_tail, key, || {
-            format!("{own} has no netem, which would lose packets; leave it out, or the table errors")
+            format!(
+                "{own} has no netem, so packets cannot be lost; leave out the discipline, or the table errors"
+            )
         });
         faults.require(!errors || !is_drop_tail || is_alone, "", || {
-            "behind one of several classes there is no netem, which would lose packets; leave out the table \
-             errors"
+            "with several classes there is no netem, so packets cannot be lost; leave out the table errors"
                 .into()
         });
     }
@@ -403,10 +407,10 @@ impl RedConfig {
         let log = u32::from(weight_log(self.weight));
         let nearest = power_of_a_half(log.min(log_max));
         faults.require(log <= log_max, "weight", || {
-            format!("too little for Linux, which averages up to max in 32 bits; write {nearest} or more")
+            format!("too low for Linux, whose average up to max has 32 bits; write {nearest} or more")
         });
         faults.require(log > log_max || self.weight.get().to_bits() == nearest.to_bits(), "weight", || {
-            format!("Linux' RED has a power of a half; write {nearest} (2^-{log})")
+            format!("Linux' RED needs a power of 1/2; write {nearest} (2^-{log})")
         });
     }
 }
@@ -418,11 +422,11 @@ impl ErrorConfig {
             "a Linux router does not retransmit the packets that netem loses; leave it out".into()
         });
         faults.require(self.bit_error_rate.is_none(), "bit_error_rate", || {
-            "netem loses packets of all lengths alike; write packet_error_probability".into()
+            "netem's loss does not depend on packet length; write packet_error_probability".into()
         });
         let steady = !can_be_positive(&self.good) || !self.can_hit();
         faults.require(steady, "good", || {
-            "netem loses every packet by the same chance, it has no good states; write \"0 s\"".into()
+            "netem has a constant loss probability and no good states; write \"0 s\"".into()
         });
     }
 }
@@ -437,7 +441,7 @@ const fn number(size: QueueSize) -> u32 {
 /// Finds a number of packets where Linux counts bytes. `packet` is the length of a packet.
 fn check_bytes(who: &str, size: QueueSize, packet: Bytes, key: &str, faults: &mut Faults) {
     faults.require(matches!(size, QueueSize::Bytes(_)), key, || {
-        format!("Linux' {who} counts bytes; write \"{} B\", say", u64::from(number(size)) * packet.0)
+        format!("Linux' {who} counts bytes; write for example \"{} B\"", u64::from(number(size)) * packet.0)
     });
 }
 

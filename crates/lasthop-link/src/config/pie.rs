@@ -35,9 +35,11 @@ impl PieConfig {
 /// Finds a target or an interval of updates that a controller cannot work with.
 pub(super) fn check_times(target: Duration, tupdate: Duration, usual: &str, faults: &mut Faults) {
     let (microsecond, second) = (Duration::from_micros(1), Duration::from_secs(1));
-    faults.require(target >= microsecond, "target", || "must be 1 us or more; write \"15 ms\", say".into());
+    faults.require(target >= microsecond, "target", || {
+        "must be 1 us or more; write for example \"15 ms\"".into()
+    });
     faults.require((microsecond..=second).contains(&tupdate), "tupdate", || {
-        format!("\"{tupdate}\" must be from 1 us to 1 s; write \"{usual}\", say")
+        format!("\"{tupdate}\" must be from 1 us to 1 s; write for example \"{usual}\"")
     });
 }
 

@@ -25,7 +25,7 @@ impl PolicerConfig {
     pub(super) fn check(self, mtu: Bytes, faults: &mut Faults) {
         let Self { burst, .. } = self;
         faults.require(burst >= mtu, "burst", || {
-            format!("a bucket of {burst} never lets a packet of {mtu} pass; write at least \"{mtu}\"")
+            format!("a bucket of {burst} is too small for a packet of {mtu}; write at least \"{mtu}\"")
         });
         faults.at_most(burst, BURST_MAX, "burst");
     }

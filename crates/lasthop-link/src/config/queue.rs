@@ -177,7 +177,7 @@ impl QueueConfig {
             QueueSize::Bytes(bytes) => u64::from(bytes) >= mtu.0,
         };
         faults.require(holds_one, "limit", || {
-            format!("a queue of {limit} never holds a packet of {mtu}; give it room for one at least")
+            format!("a queue of {limit} is too small for a packet of {mtu}; write at least one packet")
         });
         let most_bytes = u64::from(u32::MAX) / queues as u64;
         let (held, most) = match limit {
@@ -187,8 +187,7 @@ impl QueueConfig {
         faults.require(u64::from(held) <= most, "limit", || {
             let queues = if queues > 1 { format!("{queues} queues") } else { "a queue".into() };
             format!(
-                "{queues} of {limit} with packets of {mtu} would hold more than 4 GiB; give it room for \
-                 {most} at most"
+                "{queues} of {limit} with packets of {mtu} would hold more than 4 GiB; write at most {most}"
             )
         });
     }
@@ -199,10 +198,10 @@ impl QueueConfig {
         for key in self.ineffective.iter().filter(|key| !own.contains_key(*key)) {
             let owners = DisciplineConfig::all().into_iter().filter(|other| other.keys().contains_key(key));
             let owners = owners.map(|owner| format!("\"{owner}\"")).collect::<Vec<_>>().join(" or ");
-            let reds = if key == "ecn" && self.red().is_some() { "; that of RED is red.ecn" } else { "" };
+            let reds = if key == "ecn" && self.red().is_some() { "; for RED, write red.ecn" } else { "" };
             faults.require(false, key, || {
                 format!(
-                    "belongs to discipline = {owners}, but this queue has \"{}\"; leave it out, or write \
+                    "applies to discipline = {owners}, but this queue has \"{}\"; leave it out, or write \
                      discipline = {owners}{reds}",
                     self.discipline
                 )

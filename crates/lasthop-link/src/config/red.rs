@@ -70,15 +70,15 @@ impl RedConfig {
             "must be above zero; leave out the red table to switch RED off".to_owned()
         });
         faults.require(self.weight.get() > 0.0, "weight", || {
-            "must be above zero, else the average stays at zero; write 0.002, say".to_owned()
+            "must be above zero, else the average stays at zero; write for example 0.002".to_owned()
         });
         let (time, avpkt) = (self.idle_packet_time, self.avpkt);
         faults.require(time.is_some() || avpkt.is_some(), "", || {
-            "the idle time is counted in packets; add avpkt = \"500 B\" or idle_packet_time = \"72 ms\", say"
+            "the idle time is counted in packets; add for example avpkt = \"500 B\" or idle_packet_time = \"72 ms\""
                 .into()
         });
         faults.require(time.is_none() || avpkt.is_none(), "avpkt", || {
-            "idle_packet_time says the same; leave out one of the two".to_owned()
+            "idle_packet_time sets the same; leave out one of the two".to_owned()
         });
         if let Some(time) = time {
             faults.not_zero(&time, "idle_packet_time", "72 ms");

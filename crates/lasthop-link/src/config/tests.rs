@@ -104,13 +104,13 @@ fn keys_of_another_discipline_are_refused() {
     let refused = |keys| refused(|config| config.queue = queue(&keys));
     let (key, message) = refused(json!({ "target": "5 ms" }));
     assert_eq!(key, "queue.target");
-    assert!(message.contains("belongs to discipline = \"codel\""), "{message}");
+    assert!(message.contains("applies to discipline = \"codel\""), "{message}");
     let (key, message) = refused(json!({ "discipline": "codel", "red": red_table() }));
     assert_eq!(key, "queue.red");
-    assert!(message.contains("belongs to discipline = \"drop-tail\""), "{message}");
+    assert!(message.contains("applies to discipline = \"drop-tail\""), "{message}");
     let (key, message) = refused(json!({ "red": red_table(), "ecn": true }));
     assert_eq!(key, "queue.ecn");
-    assert!(message.ends_with("that of RED is red.ecn"), "{message}");
+    assert!(message.ends_with("for RED, write red.ecn"), "{message}");
 }
 
 /// A cell has the keys of its file, even those that repeat a default, and no others.

@@ -150,14 +150,14 @@ impl WifiConfig {
             [("max_mpdus", self.max_mpdus.is_some()), ("max_ampdu", self.max_ampdu.is_some())]
         {
             faults.require(!stated || self.standard.aggregates(), key, || {
-                "belongs to n, ac and ax, which send several packets in a frame; leave it out".into()
+                "applies to n, ac and ax only, which aggregate packets; leave it out".into()
             });
         }
         if let Some(most) = self.max_ampdu {
             faults.in_range(most, Bytes(4_096)..=Bytes(6_500_631), "max_ampdu");
         }
         faults.require(self.busy.get() <= 0.95, "busy", || {
-            format!("{} leaves hardly any air; write at most 0.95", self.busy)
+            format!("{} leaves hardly any airtime; write at most 0.95", self.busy)
         });
         let holds_one = match self.limit() {
             QueueSize::Packets(packets) => (1..=1_000_000).contains(&packets),
@@ -194,12 +194,12 @@ impl WifiStation {
             faults.in_range(rate, least..=most, "rate");
         }
         faults.require(self.error.get() <= 0.95, "error", || {
-            format!("{} leaves hardly any packet; write at most 0.95", self.error)
+            format!("{} would lose nearly every packet; write at most 0.95", self.error)
         });
         let rows = self.course.iter().flat_map(Timetable::rows);
         let mut bad = rows.filter(|row| row.rate.is_none_or(|rate| rate < least || rate > most));
         faults.require(bad.next().is_none(), "course", || {
-            format!("has a rate outside of {least} to {most}; a station never loses its access point here")
+            format!("has a rate outside of {least} to {most}, or an outage, which is not modelled; change it")
         });
     }
 }

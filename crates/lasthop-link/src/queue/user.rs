@@ -47,8 +47,7 @@ impl UserQueue {
     fn waiting(&self, did: &str, number: u64) -> Waiting {
         self.held.get(&number).copied().unwrap_or_else(|| {
             Failure::new(format!(
-                "{}.{did} packet {number}, which the queue does not hold: it never came, was dropped, or has \
-                 left",
+                "{}.{did} packet {number}, which is not in the queue: it never arrived, was dropped, or has left",
                 self.name
             ))
             .raise()

@@ -68,7 +68,7 @@ impl Parser<'_> {
             Some(Word::Hex(value)) => Value::Int(*value),
             Some(Word::Number(text)) => match text.parse() {
                 Ok(value) => Value::Int(value),
-                Err(_) => return error(self.line(), format!("{text} is no whole number")),
+                Err(_) => return error(self.line(), format!("{text} is not a whole number")),
             },
             Some(Word::Text(text)) => Value::Text(text.clone()),
             Some(Word::Name(name)) => Value::Word(name.clone()),

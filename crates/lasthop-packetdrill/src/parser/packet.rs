@@ -50,7 +50,10 @@ impl Parser<'_> {
             return error(self.line(), "a packet that arrives needs its window: write for example win 1000");
         }
         if packet.options.is_none() {
-            return error(self.line(), "<...> checks nothing; a packet that arrives needs its options");
+            return error(
+                self.line(),
+                "<...> only skips the check of options; a packet that arrives needs its options",
+            );
         }
         Ok(Action::Inject(packet))
     }
@@ -93,7 +96,7 @@ impl Parser<'_> {
             "ect01" => vec![Ecn::Ect0, Ecn::Ect1],
             "ce" => vec![Ecn::Ce],
             "tos" | "ttl" | "flowlabel" => return Ok(Err(format!("{name} of the IP header"))),
-            _ => return error(self.line(), format!("\"{name}\" is none of noecn, ect0, ect1, ect01, ce")),
+            _ => return error(self.line(), format!("\"{name}\" is not one of noecn, ect0, ect1, ect01, ce")),
         };
         if self.is_symbol(',') {
             return Ok(Err("flowlabel of the IP header".to_owned()));
@@ -136,8 +139,8 @@ impl Parser<'_> {
                     Flags::from_ace(letter as u8 - b'0')
                 }
                 _ => {
-                    let known = "use F, S, R, P, E, W, A, 0 to 7 and .";
-                    return error(self.line(), format!("\"{letter}\" is no flag: {known}"));
+                    let remedy = "use F, S, R, P, E, W, A, 0 to 7 and .";
+                    return error(self.line(), format!("\"{letter}\" is not a flag: {remedy}"));
                 }
             });
         }
@@ -198,10 +201,10 @@ impl Parser<'_> {
                 TcpOption::Foreign(name)
             }
             _ => {
-                let known = "nop, eol, mss, wscale, sackOK, sack, TS, FO, FOEXP, md5 and ECN";
+                let options = "nop, eol, mss, wscale, sackOK, sack, TS, FO, FOEXP, md5, ECN";
                 return error(
                     self.line(),
-                    format!("\"{name}\" is no TCP option of this language: {known} are"),
+                    format!("\"{name}\" is not a TCP option of this language (accepted: {options})"),
                 );
             }
         })

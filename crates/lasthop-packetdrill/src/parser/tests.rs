@@ -90,9 +90,9 @@ fn other_protocols_are_named() {
 fn an_error_names_its_line_and_what_is_accepted() {
     let errors = [
         ("\n0 < . 1:2(2) ack 1 win 9", "line 2: 1:2 is not 2 bytes long"),
-        ("0 < X 0:0(0) win 9", "line 1: \"X\" is no flag: use F, S, R, P, E, W, A, 0 to 7 and ."),
-        ("0 > . 1:1(0) ack 1 <mtu 3>", "line 1: \"mtu\" is no TCP option of this language"),
-        ("+1~2 close(3) = 0", "line 1: both ends of a range are absolute, or both begin with +"),
+        ("0 < X 0:0(0) win 9", "line 1: \"X\" is not a flag: use F, S, R, P, E, W, A, 0 to 7 and ."),
+        ("0 > . 1:1(0) ack 1 <mtu 3>", "line 1: \"mtu\" is not a TCP option of this language"),
+        ("+1~2 close(3) = 0", "line 1: both ends of a range must be absolute, or both begin with +"),
         ("close(3) = 0", "line 1: a time such as 0, +0.1, .5~.6 or * is missing; found \"close\""),
         ("0 close(3)", "line 1: '=' is missing before the result of the call; found the end of the script"),
         ("// nothing", "line 1: no event"),

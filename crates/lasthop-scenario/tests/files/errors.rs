@@ -194,7 +194,7 @@ fn unknown_values_and_wrong_types() {
             "name = \"udp\"",
             "name = \"udp\"\ndscp = true",
             35,
-            &["`flow[1].dscp`", "a name or a number, \"EF\" say"],
+            &["`flow[1].dscp`", "a name or a number, such as \"EF\""],
         ),
         ("name = \"udp\"", "name = \"udp\"\nport = 0", 35, &["`flow[1].port`", "the nearest is 1"]),
         ("name = \"udp\"", "name = \"udp\"\nport = 65536", 35, &["`flow[1].port`", "the nearest is 65535"]),
@@ -247,7 +247,7 @@ fn impossible_queues_and_buffers() {
     let above_limit = format!("{RED}min = \"2 packets\", max = \"40 packets\" }}");
     read(&base_with("queue.limit = \"20 packets\"", &above_limit));
     assert_each(&[
-        ("20 packets", "0 packets", 11, &["`down.queue.limit`", "0 packets", "room for one"]),
+        ("20 packets", "0 packets", 11, &["`down.queue.limit`", "0 packets", "at least one packet"]),
         ("20 packets", "575 B", 11, &["`down.queue.limit`", "575 B", "576 B"]),
         ("20 packets", "20", 11, &["missing unit", "\"20 packets\""]),
         ("send_buffer = \"9600 B\"", "send_buffer = \"500 B\"", 15, &["`down.link.send_buffer`", "576 B"]),
@@ -364,7 +364,7 @@ fn classes_in_each_other_that_cannot_be() {
     read(&with(&[outer, leaf]));
     for (wrong, key, reason) in [
         ("default = true", "default", "holds no packets"),
-        ("priority = 1", "priority", "write it in one of them"),
+        ("priority = 1", "priority", "write this key in one of them"),
         ("quantum = \"1500 B\"", "quantum", "holds no packets"),
         ("match = [{ port = 80 }]", "match", "holds no packets"),
         ("queue.limit = \"20 packets\"", "queue", "holds no packets"),
@@ -376,11 +376,11 @@ fn classes_in_each_other_that_cannot_be() {
     }
     let error = error(&with(&[leaf, outer])).to_string();
     assert!(
-        error.contains("`down.htb.class[0].parent`") && error.contains("write this class behind it"),
+        error.contains("`down.htb.class[0].parent`") && error.contains("move this class after its parent"),
         "{error}"
     );
     let error = self::error(&with(&[outer, &leaf.replace("\"outer\"", "\"otter\"")])).to_string();
-    assert!(error.contains("called \"otter\"; write one of those, \"outer\" say"), "{error}");
+    assert!(error.contains("no class \"otter\" before this one; write an earlier class such as \"outer\""), "{error}");
     let chain = |number: usize| {
         let name = |level: usize| format!(r#"name = "c{level}", rate = "8 kbit/s""#);
         let inner = |level: usize| format!(r#"{{ parent = "c{}", {} }}"#, level - 1, name(level));
@@ -392,7 +392,7 @@ fn classes_in_each_other_that_cannot_be() {
     };
     read(&chain(8));
     let error = self::error(&chain(9)).to_string();
-    assert!(error.contains("`down.htb.class[8].parent`: 9 classes in each other"), "{error}");
+    assert!(error.contains("`down.htb.class[8].parent`: 9 levels of classes"), "{error}");
 }
 
 /// [`BASE`] with a page load instead of the bulk transfer, from line 27, and the way to load it, from
@@ -432,7 +432,7 @@ fn page_loads_that_nobody_can_run() {
             "connections = 4",
             "connections = 4\nheader_write = \"separate\"",
             44,
-            ["`http.header_write`", "state response_header"],
+            ["`http.header_write`", "set response_header"],
         ),
         (
             "connections = 4",
@@ -491,7 +491,7 @@ fn values_that_nothing_can_run() {
             "\"32 kbit/s\"\npayload = \"512 B\"",
             "\"1000 Gbit/s\"\npayload = \"1 B\"",
             35,
-            &["`flow[1].rate`", "without any time between"],
+            &["`flow[1].rate`", "less than a nanosecond apart"],
         ),
         (
             "\"32 kbit/s\"",
@@ -555,10 +555,10 @@ fn an_error_process_hits_packets_or_bits() {
     let link = |keys: &str| BASE.replacen("[down.link]", &format!("[down.link]\n{keys}"), 1);
     read(&link("bit_error_rate = \"0.001 %\""));
     let both = error(&link("loss = 0.1\nbit_error_rate = 1e-4")).to_string();
-    assert!(both.contains("`down.link.bit_error_rate`: loss says what is lost"), "{both}");
+    assert!(both.contains("`down.link.bit_error_rate`: loss sets the loss probability"), "{both}");
     let both = error(&link("gilbert_elliott = { p = 0.1, r = 0.1 }\nbit_error_rate = 1e-4")).to_string();
     assert!(
-        both.contains("`down.link.bit_error_rate`: packets are lost one by one here and in bursts"),
+        both.contains("`down.link.bit_error_rate`: this loses packets independently, but"),
         "{both}"
     );
 }
@@ -584,7 +584,7 @@ fn tcp_switches_that_contradict_each_other() {
             "sack = true",
             "stack = \"classic\"\nlost_by_age = true",
             27,
-            &["`tcp.lost_by_age`", "stack = \"classic\" does not know it", "lost_by_age = false"],
+            &["`tcp.lost_by_age`", "stack = \"classic\" does not support it", "lost_by_age = false"],
         ),
         (
             "sack = true",
@@ -603,13 +603,13 @@ fn tcp_switches_that_contradict_each_other() {
             "sack = true",
             "stack = \"classic\"\nlost_by_age = false\ncongestion_control = \"bbr\"",
             28,
-            &["`tcp.congestion_control`", "does not know it", "write congestion_control = \"reno\""],
+            &["`tcp.congestion_control`", "does not support it", "write congestion_control = \"reno\""],
         ),
         (
             "sack = true",
             "stack = \"linux-6\"\nlost_by_age = true",
             27,
-            &["`tcp.lost_by_age`", "does not know it", "lost_by_age = false"],
+            &["`tcp.lost_by_age`", "does not support it", "lost_by_age = false"],
         ),
     ]);
 }
@@ -627,7 +627,7 @@ fn windows_and_acknowledgments_that_no_end_can_have() {
             "sack = true",
             "delayed_ack_adapts = true\ndelayed_ack = \"210 ms\"",
             27,
-            &["`tcp.delayed_ack`", "above the 200 ms to which the delay adapts; write \"40 ms\""],
+            &["`tcp.delayed_ack`", "above 200 ms, the maximum of the adaptive delay; write \"40 ms\""],
         ),
         ("sack = true", "ack_every = 0", 26, &["`tcp.ack_every`", "the nearest is 1"]),
         ("sack = true", "initial_ssthresh = 56250", 26, &["`tcp.initial_ssthresh`", "missing unit"]),
@@ -803,7 +803,7 @@ fn impossible_short_flows_and_web_clients() {
     for (from, to, parts) in [
         ("packets = 9", "packets = 0", ["`flow[2].packets`", "from 1 to 1000"]),
         ("\"200 B\"", "\"0 B\"", ["`flow[2].request`", "from \"1 B\""]),
-        ("load = 0.5", "load = 0.0", ["`flow[2].arrivals.load`", "write 0.5"]),
+        ("load = 0.5", "load = 0.0", ["`flow[2].arrivals.load`", "write for example 0.5"]),
         ("model = \"poisson\"", "model = \"random\"", ["random", "sequential, poisson"]),
         ("initial_window = 3", "initial_window = 0", ["`flow[2].hosts[0].initial_window`", "from 1"]),
         ("hosts = [{ name = \"iw3\"", "hosts = [{ name = \"\"", ["`flow[2].hosts[0].name`", "\"iw3\""]),

@@ -118,7 +118,7 @@ fn every_error_names_the_file_it_is_in() {
         (study().replace("seed = 7", "seeds = 7"), "", "study.toml", 3, "did you mean `seed`?"),
         (study().replace("7 packets", "1 packet"), "", "study.toml", 51, "must be above min"),
         (study(), "\n[down]\nqueue.limits = \"3 packets\"\n", "over.toml", 4, "did you mean `limit`?"),
-        (study(), "\ndown.queue.limit = \"0 packets\"\n", "over.toml", 3, "room for one"),
+        (study(), "\ndown.queue.limit = \"0 packets\"\n", "over.toml", 3, "at least one packet"),
         (study(), "\n[[matrix]]\nlink = [\"r2\"]\n", "over.toml", 4, "did you mean `r1`?"),
         (
             study(),

@@ -136,9 +136,9 @@ fn what_no_flow_can_have_is_said_with_the_reason() {
     for (parts, wanted) in [
         (
             &[BULK, "duration = \"1 s\"\n"][..],
-            "`flow[0].duration`: the transfer ends after its bytes already",
+            "`flow[0].duration`: the transfer ends after its bytes",
         ),
-        (&[&bulk], "`flow[0].bytes`: is missing; add bytes = \"1 MB\" or duration = \"30 s\""),
+        (&[&bulk], "`flow[0].bytes`: is missing; add for example bytes = \"1 MB\" or duration = \"30 s\""),
         (&[&bulk, "duration = \"0 s\"\n"], "`flow[0].duration`"),
         (&[BULK, "count = 0\n"], "`flow[0].count`"),
         (&[BULK, "count = 1001\n"], "`flow[0].count`"),

@@ -42,7 +42,7 @@ fn a_medium_takes_the_place_of_links_and_has_hosts_as_stations() {
         (air("medium = { kind = \"wifi\", standard = \"a\" }", ""), "`hop.air.down`: is missing"),
         (air("kind = \"wifi\"", "kind = \"wify\""), "unknown value \"wify\""),
         (air("standard = \"a\"", "standard = \"ad\""), "unknown value \"ad\""),
-        (air("standard = \"a\"", "standard = \"a\", max_mpdus = 2"), "belongs to n, ac and ax"),
+        (air("standard = \"a\"", "standard = \"a\", max_mpdus = 2"), "applies to n, ac and ax"),
         (air("standard = \"a\"", "standard = \"ax\", max_mpdus = 65"), "write from 1 to 64"),
         (air("standard = \"a\"", "standart = \"a\""), "did you mean `standard`"),
         (
@@ -119,20 +119,20 @@ fn a_cell_needs_users_with_rates_and_whole_slots() {
         (cell("cell.rate = \"10", "wifi.rate = \"10"), "`host.tablet.wifi`: the host is not behind a hop"),
         (
             cell("kind = \"cell\"", "kind = \"cell\"\nwindow = \"1 s\""),
-            "belongs to scheduler = \"proportional-fair\"",
+            "applies to scheduler = \"proportional-fair\"",
         ),
         (cell("scheduler = \"round-robin\"", "scheduler = \"round\""), "unknown value \"round\""),
         (cell("kind = \"cell\"", "kind = \"cell\"\ntti = \"1 s\""), "`hop.mast.medium.tti`"),
         (
             cell("on = \"4 ms\"", "on = \"4.5 ms\""),
-            "`hop.mast.medium.drx.on`: is no multiple of the tti, 1 ms",
+            "`hop.mast.medium.drx.on`: is not a multiple of the tti, 1 ms",
         ),
         (cell("on = \"4 ms\"", "on = \"41 ms\""), "write from \"1 ms\" to \"40 ms\""),
         (
             cell("harq.error = \"10 %\"", "harq = { error = 0.1, tries = 0 }"),
             "write a whole number from 1 to 16",
         ),
-        (cell("harq.error = \"10 %\"", "harq.error = \"99 %\""), "leaves hardly any block"),
+        (cell("harq.error = \"10 %\"", "harq.error = \"99 %\""), "would lose nearly every block"),
     ] {
         let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What paces segments: `true` or `false`, or the name of a queue discipline.
+/// The pacing of segments: `true`, `false`, or the name of a queue discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StatedPacing", into = "StatedPacing")]
 pub enum Pacing {
@@ -65,8 +65,7 @@ impl JsonSchema for Pacing {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "What paces segments: TCP itself (true), nothing (false), or the queue discipline \
-                            \"fq\"",
+            "description": "Pacing of segments: by TCP (true), none (false), or by the queue discipline \"fq\"",
             "anyOf": [{ "type": "boolean" }, { "type": "string", "const": "fq" }],
         })
     }

@@ -126,31 +126,33 @@ impl Rule {
     fn message(&self, tcp: &TcpConfig) -> String {
         let Self { key, off, .. } = self;
         match self.needs {
-            Need::Sack => format!("it needs sack = true; set that too, or write {key} = {off}"),
-            Need::Timestamps => format!("it needs timestamps = true; set that too, or write {key} = {off}"),
-            Need::Ecn => format!("it needs ecn = true; set that too, or write {key} = {off}"),
+            Need::Sack => format!("it needs sack = true; set that, too, or write {key} = {off}"),
+            Need::Timestamps => format!("it needs timestamps = true; set that, too, or write {key} = {off}"),
+            Need::Ecn => format!("it needs ecn = true; set that, too, or write {key} = {off}"),
             Need::AccurateEcn => {
-                format!("it needs accurate_ecn = true; set that too, or write {key} = {off}")
+                format!("it needs accurate_ecn = true; set that, too, or write {key} = {off}")
             }
             Need::NewReno => format!(
-                "it needs recovery = \"newreno\" or \"newreno-rfc2582\"; set that too, or write {key} = {off}"
+                "it needs recovery = \"newreno\" or \"newreno-rfc2582\"; set that, too, or write {key} = {off}"
             ),
             Need::SlowStart => {
-                format!("only \"reno\" and \"cubic\" have it; write {key} = {off}, or choose one of them")
+                format!("only \"reno\" and \"cubic\" support it; write {key} = {off}, or choose one of them")
             }
             Need::ConstantDelay => format!(
                 "it has no effect with delayed_ack_adapts = true; write {key} = {off}, or \
                  delayed_ack_adapts = false"
             ),
             Need::Only(stack) => {
-                format!("only stack = \"{stack}\" knows it; write {key} = {off}, or a profile of that stack")
+                format!(
+                    "only stack = \"{stack}\" supports it; write {key} = {off}, or a profile of that stack"
+                )
             }
-            Need::Not(stack) => format!("stack = \"{stack}\" does not know it; write {key} = {off}"),
+            Need::Not(stack) => format!("stack = \"{stack}\" does not support it; write {key} = {off}"),
             Need::Own => {
                 let (stack, own) = (tcp.stack, tcp.recovery.stack());
                 format!(
-                    "these are rules of stack = \"{own}\", and the stack is \"{stack}\"; write \
-                     stack = \"{own}\" too, or {key} = {off}"
+                    "it requires stack = \"{own}\", but the stack is \"{stack}\"; write stack = \"{own}\", \
+                     too, or {key} = {off}"
                 )
             }
         }
@@ -198,8 +200,8 @@ impl TcpConfig {
         let least = self.delayed_ack;
         faults.require(!self.delayed_ack_adapts || least <= ACK_DELAY_MAX, "delayed_ack", || {
             format!(
-                "\"{least}\" is above the {ACK_DELAY_MAX} to which the delay adapts; write \"40 ms\", as in \
-                 Linux"
+                "\"{least}\" is above {ACK_DELAY_MAX}, the maximum of the adaptive delay; write \"40 ms\", \
+                 as in Linux"
             )
         });
         self.check_timestamps(time_limit, faults);
@@ -242,8 +244,8 @@ impl TcpConfig {
         let last = time_limit.as_nanos() / tick.as_nanos() + 2;
         faults.require(!self.timestamps || u32::try_from(last).is_ok(), "tick", || {
             format!(
-                "timestamps of \"{tick}\" wrap before time_limit = \"{time_limit}\"; write \"10 ms\", say, \
-                 or lower time_limit"
+                "timestamps of \"{tick}\" wrap before time_limit = \"{time_limit}\"; write for example \
+                 \"10 ms\", or lower time_limit"
             )
         });
     }

@@ -35,10 +35,8 @@ impl User {
         decision(&mut *self.algorithm, &mut own);
         // The type of rates excludes zero.
         let did = match own.window {
-            0 => {
-                Some("left a window of 0 segments, with which it would never send again; leave it at least 1")
-            }
-            u32::MAX => Some("left an infinite window; leave it the segments that may be in flight"),
+            0 => Some("set a window of 0 segments, which would stop the sender; set at least 1"),
+            u32::MAX => Some("set an infinite window; set the number of segments that may be in flight"),
             _ => None,
         };
         if let Some(did) = did {

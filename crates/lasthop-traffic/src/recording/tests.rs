@@ -24,10 +24,10 @@ fn a_table_has_a_packet_a_line() {
 fn what_is_wrong_is_said_with_its_line() {
     assert_eq!(error(""), "line 1: the header is \"\"; write \"time_s,bytes\"");
     assert!(error("time,bytes\n0,1").starts_with("line 1: the header is \"time,bytes\""));
-    assert_eq!(error("time_s,bytes\n"), "there are no packets in it");
+    assert_eq!(error("time_s,bytes\n"), "it contains no packets");
     assert!(error("time_s,bytes\n0,1\n0").starts_with("line 3: \"0\" has 1 values"));
-    assert!(error("time_s,bytes\n-1,1").starts_with("line 2: time_s: \"-1\" is no time"));
-    assert!(error("time_s,bytes\n0,0").starts_with("line 2: bytes: \"0\" is no size"));
+    assert!(error("time_s,bytes\n-1,1").starts_with("line 2: time_s: \"-1\" is not a time"));
+    assert!(error("time_s,bytes\n0,0").starts_with("line 2: bytes: \"0\" is not the size"));
     assert!(error("time_s,bytes\n0,65508").contains("write a number from 1 to 65507"));
     assert!(error("time_s,bytes\n1,1\n0,1").starts_with("line 3: the time is before"));
     assert!(error("time_s,bytes\n1000001,1").starts_with("lasts \"1000001 s\""));

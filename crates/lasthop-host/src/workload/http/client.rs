@@ -51,7 +51,7 @@ impl Answers {
             Status::Partial => return Ok(None),
         };
         let Some(Answer { name, header_bytes, body_bytes, .. }) = self.expected.pop_front() else {
-            return Err(wrong("there was no request for it"));
+            return Err(wrong("there was no request for this response"));
         };
         let code = response.code.unwrap_or_default();
         if code != OK {

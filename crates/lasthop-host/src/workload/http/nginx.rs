@@ -64,7 +64,7 @@ impl Nginx {
             if TcpStream::connect(address).is_ok() {
                 return Ok(());
             }
-            if let Some(status) = self.process.try_wait().context("cannot look after nginx")? {
+            if let Some(status) = self.process.try_wait().context("cannot monitor nginx")? {
                 return Err(Error::new(format!("nginx has ended early ({status})")));
             }
             sleep(PAUSE);
@@ -82,7 +82,7 @@ impl Drop for Nginx {
 
 fn unable(page: &HttpPageConfig, why: &str) -> Error {
     Error::new(format!(
-        "[http] server = \"nginx\" cannot serve the page {:?}: {why}; \"built-in\" can",
+        "[http] server = \"nginx\" cannot serve the page {:?}: {why}; write \"built-in\"",
         page.name
     ))
 }
@@ -107,8 +107,7 @@ fn spawn(own: Ipv4Addr, sites: &[(&HttpPageConfig, Site)]) -> Result<Child, Erro
         }
     }
     Err(Error::new(
-        "[http] server = \"nginx\": there is no program nginx on this machine; install it, or say \
-         \"built-in\"",
+        "[http] server = \"nginx\": this machine has no program nginx; install it, or write \"built-in\"",
     ))
 }
 

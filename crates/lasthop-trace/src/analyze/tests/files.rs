@@ -162,7 +162,7 @@ fn what_is_no_capture_is_told_apart() {
         told(&[0x1f, 0x8b, 8, 0]),
         "neither pcap nor pcapng: it is compressed by gzip, decompress it first"
     );
-    assert_eq!(told(&[b'x'; 100]), "neither pcap nor pcapng: its first bytes belong to no such file");
+    assert_eq!(told(&[b'x'; 100]), "neither pcap nor pcapng: its first bytes match neither format");
     let section = pcapng(Endianness::Big, vec![], 1_000_000, 0);
     assert_eq!(told(&section[..20]), "neither pcap nor pcapng: it ends within its header");
     assert_eq!(told(&talk().capture()[..20]), "neither pcap nor pcapng: it is too short for either");
@@ -179,7 +179,7 @@ fn damage_is_told_with_its_place() {
     };
     assert_eq!(
         damaged(second + 11, 0x7f),
-        "unreadable at byte 80, after 1 packets: a packet of 2130706472 captured bytes is longer than any"
+        "unreadable at byte 80, after 1 packets: a packet of 2130706472 captured bytes exceeds the maximum"
     );
     assert_eq!(
         damaged(second + 7, 0x7f),
