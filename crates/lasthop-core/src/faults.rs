@@ -114,11 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_out_of_range_is_told_the_nearest_one() {
+    fn a_value_out_of_range_gets_the_nearest_valid_one() {
         let (_, message) = only(|faults| faults.in_range(0, 1..=255, "retries"));
         assert_eq!(message, "0 is out of range; write from 1 to 255 (the nearest is 1)");
         let (_, message) = only(|faults| faults.in_range(Bytes(9), Bytes(1)..=Bytes(8), "size"));
-        assert_eq!(message, "\"9 B\" is out of range; write from \"1 B\" to \"8 B\", the nearest is \"8 B\"");
+        assert_eq!(
+            message,
+            "\"9 B\" is out of range; write from \"1 B\" to \"8 B\" (the nearest is \"8 B\")"
+        );
         let (_, message) = only(|faults| faults.at_most(Bytes(9), Bytes(8), "size"));
         assert_eq!(message, "\"9 B\" is out of range; write at most \"8 B\"");
     }

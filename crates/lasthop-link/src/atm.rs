@@ -39,7 +39,7 @@ pub struct AtmConfig {
     pub threshold: Probability,
     /// Which packets are discarded early.
     pub discard: Discard,
-    /// Bytes that every packet carries in its cells besides its IP packet: LLC header and AAL5 trailer.
+    /// Bytes in the cells of a packet in addition to the IP packet: LLC header and AAL5 trailer.
     pub overhead: Bytes,
 }
 
@@ -47,8 +47,8 @@ pub struct AtmConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Discard {
-    /// No discarding of packets, as on plain UBR: a cell that finds no room is lost, and so is its packet,
-    /// whose other cells are carried in vain (Romanow and Floyd 1995, section 2). The threshold has no
+    /// No packet discard, as on plain UBR: a cell that finds the buffer full is lost, and so is its packet,
+    /// whose other cells waste capacity (Romanow and Floyd 1995, section 2). The threshold has no
     /// effect.
     None,
     /// Early packet discard: it is dropped (Romanow and Floyd 1995).
@@ -87,7 +87,7 @@ impl AtmConfig {
         self.rate.bits_per_second() as f64 * f64::from(ip_bytes) * 8.0 / wire_bits as f64
     }
 
-    /// Finds faults that make the switch useless: a buffer that holds no packet of `mtu` bytes, or a rate at
+    /// Rejects a buffer that is too small for a packet of `mtu` bytes, and a rate at
     /// which a cell takes no time.
     pub fn check(&self, mtu: Bytes, faults: &mut Faults) {
         let (buffer, cells) = (self.buffer_cells, self.cells(mtu.0 as u32));

@@ -1,4 +1,4 @@
-//! A time in which a router loses everything that arrives, as a route to a blackhole does.
+//! A period in which a router drops every arriving packet, like a blackhole route.
 
 use lasthop_core::{Duration, Faults, Instant};
 use schemars::JsonSchema;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 
-/// A time in which everything is lost that arrives at the router of this direction. What is in the queue or
-/// on the link by then goes on.
+/// A period in which every packet that arrives at the router of this direction is lost. Packets that are already
+/// in the queue or on the link are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BlackholeConfig {
-    /// When it begins, counted from the start of the run.
+    /// Start, counted from the start of the run.
     #[schemars(extend("examples" = ["10 s"]))]
     pub at: Duration,
-    /// How long it lasts.
+    /// Duration.
     #[serde(rename = "for")]
     pub lasts: Duration,
 }
@@ -26,7 +26,7 @@ impl BlackholeConfig {
     }
 }
 
-/// The same, by its ends.
+/// Start and end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blackhole {
     begin: Instant,
@@ -39,7 +39,7 @@ impl Blackhole {
         Self { begin, end: begin + lasts }
     }
 
-    /// Whether a packet that arrives at `now` is lost; one that arrives at the end is not.
+    /// True if a packet that arrives at `now` is lost. The end is exclusive.
     pub(crate) fn swallows(self, now: Instant) -> bool {
         (self.begin..self.end).contains(&now)
     }

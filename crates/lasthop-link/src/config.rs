@@ -56,17 +56,17 @@ pub use wifi::{Standard, WifiConfig, WifiQueue, WifiStation};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PathConfig {
-    /// A policer in front of the queue, which drops what comes too fast; none if absent.
+    /// A policer in front of the queue, which drops packets above its rate; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policer: Option<PolicerConfig>,
-    /// A time in which everything is lost that arrives here; none if absent.
+    /// A period in which every packet that arrives here is lost; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blackhole: Option<BlackholeConfig>,
-    /// The router queue in front of the link; with classes, the queue of each class that states none.
+    /// The router queue in front of the link; with classes, the default queue of each class.
     pub queue: QueueConfig,
-    /// Classes of packets in front of the link, each with a queue; one queue for all if absent.
+    /// Classes of packets in front of the link, each with a queue; if absent, one queue for all packets.
     pub htb: Option<HtbConfig>,
-    /// Grants, which the sender must ask for; none if absent.
+    /// Grants that the sender must request before it sends; if absent, it sends without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantConfig>,
     /// The link itself.
@@ -84,7 +84,7 @@ impl PathConfig {
         rates.map(|(since, rate)| (since, shaped.min(rate * share))).collect()
     }
 
-    /// Finds a rate of CAKE behind one of several classes: HTB cannot pass such a queue over.
+    /// Rejects a rate of CAKE in one of several classes: HTB cannot skip a queue that holds packets back.
     fn check_one_shaper(&self, htb: &HtbConfig, faults: &mut Faults) {
         let mut check = |queue: &QueueConfig, key: &str| {
             let has_rate = queue.cake().is_some_and(|cake| cake.rate.is_some());
@@ -100,7 +100,7 @@ impl PathConfig {
         }
     }
 
-    /// What HTB or CAKE lets through, in bit/s of IP packets of `ip_bytes` bytes.
+    /// The rate that HTB or CAKE allows, in bit/s of IP packets of `ip_bytes` bytes.
     pub(crate) fn shaped_ip_rate(&self, ip_bytes: u32) -> f64 {
         let of = |queue: &QueueConfig| queue.cake().map_or(f64::INFINITY, |cake| cake.ip_rate(ip_bytes));
         match &self.htb {
@@ -112,7 +112,7 @@ impl PathConfig {
         }
     }
 
-    /// What is probably unintended about its queue.
+    /// Notes a setting of the queue that is probably unintended.
     pub fn note(&self, mtu: Bytes) -> Option<String> {
         self.queue.cake().filter(|_| self.htb.is_none())?.note(self.link.rate, mtu)
     }

@@ -12,8 +12,8 @@ mod tests;
 /// IP bytes that one opportunity delivers.
 const OPPORTUNITY_BYTES: u32 = 1500;
 
-/// The delivery opportunities of a link: instants after the start, in order, repeated forever with the last
-/// one as the period. A complete scenario holds the text of the trace.
+/// The delivery opportunities of a link: times since the start, in order, repeated with the last one as the
+/// period. A complete scenario contains the text of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     opportunities: Arc<[Duration]>,

@@ -15,8 +15,8 @@ mod tests;
 const COLUMNS: [&str; 4] = ["time_s", "rate_bps", "delay_s", "loss"];
 const BIT_ERRORS: &str = "bit_error_rate";
 
-/// The states of a link, in order of time. The first row is for time 0, and the last row holds for the rest
-/// of the run. A complete scenario holds the text of the table.
+/// The states of a link, in order of time. The first row is for time 0, and the last row applies to the rest of
+/// the run. A complete scenario contains the text of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timetable {
     rows: Arc<[Row]>,
@@ -27,7 +27,7 @@ pub struct Timetable {
 pub(crate) struct Row {
     /// Time since the start of the run.
     pub(crate) at: Duration,
-    /// None during an outage.
+    /// `None` during an outage.
     pub(crate) rate: Option<Rate>,
     pub(crate) delay: Option<Duration>,
     pub(crate) loss: Option<Probability>,
@@ -91,7 +91,7 @@ impl Timetable {
         self.rows[0].delay
     }
 
-    /// The time from which the last row holds.
+    /// The start time of the last row.
     pub fn end(&self) -> Duration {
         self.last().at
     }

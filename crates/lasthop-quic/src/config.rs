@@ -11,26 +11,23 @@ use serde::{Deserialize, Serialize};
 pub struct QuicConfig {
     /// Congestion control.
     pub congestion_control: CongestionControl,
-    /// Implementation of handshake and encryption. The records are the same to the byte.
+    /// Implementation of handshake and encryption. It does not affect the records.
     pub crypto: Crypto,
-    /// Packets are sent as ECN-capable, and marks are answered (RFC 9000, section 13.4).
+    /// Packets are ECN-capable, and the sender reacts to marks (RFC 9000, section 13.4).
     pub ecn: bool,
     /// Datagrams grow to the path's MTU (RFC 8899); otherwise they have at most 1200 bytes.
     pub mtu_discovery: bool,
-    /// Round-trip time that is assumed before the first is measured (RFC 9002, section 6.2.2).
+    /// Assumed round-trip time before the first measurement (RFC 9002, section 6.2.2).
     pub initial_rtt: Duration,
-    /// A connection is given up after this time without any packet from the other end (RFC 9000, section
-    /// 10.1).
+    /// Time without a packet from the other end after which a connection fails (RFC 9000, section 10.1).
     pub idle_timeout: Duration,
-    /// The hosts have had a connection before the run, so the connecting host sends data in its first packets
-    /// (0-RTT; RFC 9001, section 4.6).
+    /// The client has a session ticket from an earlier connection, so it sends data in its first packets (0-RTT;
+    /// RFC 9001, section 4.6).
     pub zero_rtt: bool,
-    /// With each change of a link, the client moves to another address, and its connection migrates (RFC
-    /// 9000, section 9); otherwise it keeps its address.
+    /// At each change of a link, the client changes its address, and its connection migrates (RFC 9000, section 9).
     pub migration: bool,
-    /// The sender asks the receiver to let this number of packets pass without an acknowledgment, and to
-    /// acknowledge the next one (the ACK frequency extension). If absent, the receiver's own rule holds: it
-    /// acknowledges every second packet.
+    /// The ACK frequency extension: the sender requests that the receiver does not acknowledge this number of
+    /// packets, only the next one. If absent, the receiver acknowledges every second packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_eliciting_threshold: Option<u32>,
 }
@@ -78,7 +75,7 @@ impl Default for QuicConfig {
 }
 
 impl QuicConfig {
-    /// Smallest IP packet that every path of QUIC must carry: 1200 bytes of payload (RFC 9000, section 14).
+    /// The IP packet size that QUIC requires of every path: 1200 bytes of payload (RFC 9000, section 14).
     pub const MTU_MIN: Bytes = Bytes(1200 + Datagram::HEADER_BYTES as u64);
     const THRESHOLD_MAX: u32 = 1000;
 

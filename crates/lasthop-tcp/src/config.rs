@@ -1,4 +1,4 @@
-//! The switches of a TCP endpoint. A profile is a set of values for all of them, kept as data in
+//! The switches of a TCP endpoint. A profile is a set of values for all of them, stored as data in
 //! `profiles/`; a scenario names a profile and changes single switches.
 
 use std::fmt;
@@ -26,18 +26,17 @@ pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 /// Bytes of a write of iperf3 (`DEFAULT_TCP_BLKSIZE`).
 const WRITE_BYTES: u64 = 128 << 10;
 
-/// Every switch of a TCP endpoint. In a scenario only `profile` is needed; the profile supplies the
-/// rest.
+/// Every switch of a TCP endpoint. The profile supplies the values that a scenario does not set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct TcpConfig {
-    /// The era that supplies the values of all other switches unless they are stated. If a stated switch
-    /// turns a feature off, switches that need this feature are turned off, too, unless they are stated.
+    /// The era that supplies the defaults of all other switches. If a scenario turns a feature off, switches that
+    /// need this feature are turned off, too, unless the scenario sets them.
     #[schemars(default)]
     pub profile: Profile,
-    /// The implementation of the sender: its units, clocks and timers. Each has its own rules of `recovery`
-    /// and its own switches.
+    /// The implementation of the sender: its units, clocks and timers. Each stack supports its own values of
+    /// `recovery` and some switches of its own.
     pub stack: Stack,
     /// Initial congestion window in segments, while nothing is cached for the destination.
     pub initial_window: u32,
@@ -70,17 +69,16 @@ pub struct TcpConfig {
     pub frto: FRtoMode,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// Accurate ECN: if both ends want it, they count marks for each other in the header's ECN flags (RFC
-    /// 9768). With a peer without it, ECN is that of RFC 3168. Needs `ecn`. Prague always
-    /// requests it.
+    /// Accurate ECN (RFC 9768): if both ends support it, they report the number of marks to each other in the
+    /// header's ECN flags; otherwise ECN is that of RFC 3168. Needs `ecn`. Prague always requests it.
     pub accurate_ecn: bool,
-    /// The option of accurate ECN (RFC 9768, section 3.2.3): if both ends send it, each segment says how many
-    /// bytes have come with each codepoint, so that a sender can tell whether the counter in the header has
-    /// wrapped. Segments are 12 bytes smaller, and a change of codepoint is acknowledged at once. Needs
+    /// The option of accurate ECN (RFC 9768, section 3.2.3): if both ends send it, each segment reports the bytes
+    /// received with each codepoint, so that a sender can detect whether the counter in the header has wrapped.
+    /// Segments are 12 bytes smaller, and a change of codepoint is acknowledged immediately. Needs
     /// `accurate_ecn`, or Prague.
     pub accurate_ecn_option: bool,
-    /// Control block interdependence: ssthresh, cwnd, RTT, RTT variance and reordering are kept per
-    /// destination when a connection closes, and read when the next one opens.
+    /// Control block interdependence: when a connection closes, ssthresh, cwnd, RTT, RTT variance and reordering
+    /// are cached per destination, for the next connection.
     pub cached_metrics: bool,
     /// Initial window of a connection that finds cached metrics.
     pub cached_initial_window: CachedInitialWindow,
@@ -92,7 +90,7 @@ pub struct TcpConfig {
     /// supports it.
     pub pacing: Pacing,
     /// The first slow start slows down when the delay grows, and resumes if the delay falls again
-    /// (`HyStart++`, RFC 9406). For `reno`, and for `cubic` in place of Linux' `HyStart`, under the stack
+    /// (`HyStart++`, RFC 9406). For `reno`, and for `cubic` instead of Linux' `HyStart`, with the stack
     /// `linux-6`.
     pub hystart_plus_plus: bool,
     /// The reaction to signs of loss: the window, and the retransmissions.
@@ -107,28 +105,28 @@ pub struct TcpConfig {
     /// Send no segment that is smaller than it could be only because the window is almost full (RFC 9293,
     /// section 3.8.6.2.1). With windows that count segments this is always the case.
     pub silly_window_avoidance: bool,
-    /// Nagle's algorithm: data that fills no segment waits for more, or for an ACK. With classic stacks it
-    /// waits while any data is unacknowledged (RFC 896); with `linux-6`, while another segment that was not
-    /// full is unacknowledged (Minshall's version, as in Linux).
+    /// Nagle's algorithm: data that does not fill a segment waits for more data, or for an ACK. With `classic` it
+    /// waits while any data is unacknowledged (RFC 896); with `linux-6`, while another segment that was not full
+    /// is unacknowledged (Minshall's version, as in Linux).
     pub nagle: bool,
-    /// Data joins what waits to be sent in a segment, as in Linux (`tcp_sendmsg`); if false, a segment ends
-    /// with its write. For the stack `linux-2`; in the others data that waits is joined anyway.
+    /// New data is appended to waiting segments, as in Linux (`tcp_sendmsg`); if false, a segment ends with its
+    /// write. For the stack `linux-2`; the other stacks always append.
     pub joined_writes: bool,
-    /// A segment that has waited longer than the retransmission timeout counts as lost as soon as an ACK
-    /// raises doubts, without waiting for the timer.
+    /// At a dubious ACK, segments that have waited longer than the retransmission timeout count as lost before
+    /// the timer expires.
     pub lost_by_age: bool,
-    /// Segments sent at most in response to one dubious ACK: cwnd is held at in-flight plus this.
+    /// Maximum number of segments sent in response to a dubious ACK: limits cwnd to in-flight plus this.
     pub max_burst: u32,
     /// Resolution of the host's timers and of its timestamp clock; in the stack `linux-6` the latter has 1 ms
     /// and round-trip times 1 us.
     pub tick: Duration,
     /// A segment that was sent long enough before another segment that has arrived is lost (RACK, RFC 8985).
-    /// It needs SACK to have an effect. If off, three duplicates or SACKed segments are the sign of loss.
+    /// Has an effect only with SACK. If off, three duplicate ACKs or SACKed segments indicate a loss.
     pub rack: bool,
     /// After two round-trip times without an ACK, the last segment is retransmitted, or a new one is sent
     /// (RFC 8985, section 7).
     pub tail_loss_probe: bool,
-    /// The clocks of all hosts tick together, from the start of the run on. If false, each has its own phase.
+    /// The clocks of all hosts tick in phase, from the start of the run. If false, each has its own phase.
     pub common_clock: bool,
     /// Lower bound of the retransmission timeout; in Linux, of its variance term.
     pub rto_min: Duration,
@@ -140,23 +138,23 @@ pub struct TcpConfig {
     pub retries: u32,
     /// Retransmissions of a SYN before the connection is aborted.
     pub syn_retries: u32,
-    /// After its own FIN is acknowledged an end waits this long for the peer's, counted from the last segment
-    /// that arrived; then it gives up. Linux: `tcp_fin_timeout`.
+    /// Time for which an end whose FIN is acknowledged waits for the peer's FIN, counted from the last segment
+    /// that arrived (Linux: `tcp_fin_timeout`).
     pub fin_timeout: Duration,
-    /// Number of full-sized segments after which an ACK leaves at once; with fewer, the ACK may be delayed.
+    /// Number of full-sized segments that trigger an immediate ACK; with fewer, the ACK may be delayed.
     pub ack_every: u32,
     /// Time after which a delayed ACK is sent, counted in ticks from the current tick.
     pub delayed_ack: Duration,
-    /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs come at the
-    /// start and after pauses, duplicates and marks; the end of a write is acknowledged at once, unless the
-    /// application answers (Linux 6.12; under the stack `linux-2` as Linux 2.4 had it, up to 500 ms where no
-    /// write ends). `delayed_ack` is then "40 ms" in Linux, `ack_every` is 2, and
+    /// The delay follows the spacing of segments, from `delayed_ack` up to 200 ms; quick ACKs are sent at the
+    /// start and after pauses, duplicates and marks; the end of a write is acknowledged immediately, unless the
+    /// application answers (Linux 6.12; with the stack `linux-2` as in Linux 2.4, up to 500 ms where no write
+    /// ends). `delayed_ack` is then "40 ms" in Linux, `ack_every` is 2, and
     /// `first_segment_acked_at_once` and `quick_acks` have no effect.
     pub delayed_ack_adapts: bool,
-    /// Acknowledge the very first data segment at once.
+    /// Acknowledge the first data segment immediately.
     pub first_segment_acked_at_once: bool,
-    /// Acknowledge as many of the first data segments at once as half of the advertised window holds, at
-    /// least 2 and at most 16, as Linux does.
+    /// Acknowledge the first data segments immediately: as many as fit half of the advertised window, at least 2
+    /// and at most 16, as in Linux.
     pub quick_acks: bool,
     /// Initial advertised window in segments.
     pub receive_window_initial: u32,
@@ -169,10 +167,10 @@ pub struct TcpConfig {
     /// The SACK-permitted option of a SYN occupies the padding of the timestamps option, as in Linux: the SYN
     /// is four bytes shorter.
     pub compact_syn: bool,
-    /// Random stream of a congestion control that draws numbers, at one end of one connection.
+    /// Random stream of a congestion control, at one end of one connection.
     #[serde(skip)]
     pub draws: Draws,
-    /// Switches that no scenario states.
+    /// Switches that scenarios cannot set.
     #[serde(skip)]
     pub knobs: Knobs,
 }
@@ -190,8 +188,7 @@ pub enum Profile {
     #[default]
     #[serde(rename = "linux-6")]
     Linux6,
-    /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; Reno unless
-    /// `recovery` says otherwise.
+    /// The TCP of simulators of 1998: classic rules, a clock of 100 ms, no delayed ACKs; `recovery` is "reno".
     #[serde(rename = "ns-1998")]
     Ns1998,
 }
@@ -218,7 +215,7 @@ impl fmt::Display for Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stack {
-    /// Linux up to 2.6: windows count segments, a scoreboard remembers each of them, and time counts ticks.
+    /// Linux up to 2.6: windows count segments, a scoreboard tracks each segment, and time counts ticks.
     #[serde(rename = "linux-2")]
     Linux2,
     /// Linux 6: as `linux-2`, but time counts microseconds, and one timer serves timeouts, tail loss probes
@@ -240,7 +237,7 @@ impl fmt::Display for Stack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachedInitialWindow {
-    /// By the segment size, as Linux and RFC 2414: 4 segments up to 1095 bytes, 3 up to 1460, else 2.
+    /// By segment size, as in Linux and RFC 2414: 4 segments up to 1095 bytes, 3 up to 1460, else 2.
     BySegmentSize,
     /// `initial_window`, as for any other connection.
     Configured,
@@ -253,7 +250,7 @@ pub enum FRtoMode {
     /// Conventional recovery after every timeout.
     Off,
     /// The version of 2002 (draft-sarolahti-tsvwg-tcp-frto-00): after a spurious timeout the window is
-    /// half of what was outstanding.
+    /// half of the flight size before it.
     #[serde(rename = "2002")]
     Draft2002,
     /// RFC 4138, basic algorithm: after a spurious timeout ssthresh is restored and the window kept
@@ -267,10 +264,10 @@ pub enum FRtoMode {
 
 /// The reaction to signs of loss: the window, and the retransmissions.
 ///
-/// The first three are rules of the stack `linux-2`: ssthresh is half of the flight size, the window ends at
-/// ssthresh, and meanwhile it is at most the flight size plus one; with the first two, the window also drops
-/// to ssthresh at once. The fourth is the rule of `linux-6`. All others are rules of the stack `classic`:
-/// ssthresh is half of the window in whole segments.
+/// The first three are for the stack `linux-2`: ssthresh is half of the flight size, the window ends at
+/// ssthresh, and until then it is at most the flight size plus one; with the first two, the window also drops
+/// to ssthresh immediately. The fourth is for `linux-6`. All others are for the stack `classic`: ssthresh is
+/// half of the window in whole segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryRules {
@@ -325,7 +322,7 @@ impl TcpConfig {
         if self.joins_writes() { WRITE_BYTES } else { u64::from(segment_bytes) }
     }
 
-    /// Number of retransmissions of a segment (a SYN, or another one) before the connection is given up.
+    /// Number of retransmissions of a segment (a SYN, or another one) before the connection is aborted.
     pub(crate) fn most_retries(&self, syn: bool) -> u32 {
         if syn { self.syn_retries } else { self.retries }
     }
@@ -362,7 +359,7 @@ impl TcpConfig {
         Rc::new(Self { accurate_ecn: true, ..Self::clone(self) })
     }
 
-    /// A setting that the model engine does not model: the key, and what to do instead.
+    /// A setting that the model engine does not model: the key, and a remedy.
     pub fn unmodelled(&self) -> Option<(&'static str, String)> {
         let algorithm = &self.congestion_control;
         let is_modelled = match self.stack {
@@ -384,8 +381,8 @@ impl TcpConfig {
         Some(("congestion_control", reason))
     }
 
-    /// TCP of one end of a connection. `stream` is for a congestion control that draws numbers; with all
-    /// others, this configuration is shared.
+    /// TCP of one end of a connection. Only a congestion control that draws random numbers needs `stream` and a
+    /// separate configuration.
     pub fn of_end(self: &Rc<Self>, stream: impl FnOnce() -> RandomStream) -> Rc<Self> {
         if !self.congestion_control.draws() {
             return Rc::clone(self);
@@ -395,7 +392,7 @@ impl TcpConfig {
 }
 
 impl RecoveryRules {
-    /// The stack that has these rules.
+    /// The stack that supports these rules.
     pub fn stack(self) -> Stack {
         match self {
             Self::LinuxInFlight | Self::Rfc3517RateHalving | Self::RateHalving => Stack::Linux2,
@@ -418,42 +415,42 @@ impl RecoveryRules {
 pub enum CongestionControl {
     /// Slow start and congestion avoidance; half of the window after a loss (RFC 5681).
     Reno,
-    /// CUBIC (RFC 9438) with `HyStart`, as in Linux; under the stack `linux-2`, version 2.3 of Linux 2.6.29
+    /// CUBIC (RFC 9438) with `HyStart`, as in Linux; with the stack `linux-2`, version 2.3 of Linux 2.6.29
     /// to 2.6.38.
     Cubic,
-    /// Vegas (Brakmo and Peterson 1995), as in Linux: the window follows the delay, and reacts to losses as
-    /// Reno. The model engine has it under the stack `linux-6` only.
+    /// Vegas (Brakmo and Peterson 1995), as in Linux: the window follows the delay, and reacts to losses like
+    /// Reno. The model engine has it with the stack `linux-6` only.
     Vegas,
     /// Westwood+ (Grieco and Mascolo 2004), as in Linux: like Reno, but after congestion the window is the
-    /// data that the path delivered in the shortest round-trip time. The model engine has it under the stack
+    /// data that the path delivered in the shortest round-trip time. The model engine has it with the stack
     /// `linux-6` only.
     Westwood,
     /// DCTCP (RFC 8257), as in Linux: marks cut the window by half of their share, and the receiver echoes
     /// each mark. It is for queues that mark early and that only DCTCP senders use. Needs `ecn`. The model
-    /// engine has it under the stack `linux-6` only.
+    /// engine has it with the stack `linux-6` only.
     Dctcp,
     /// Prague (draft-briscoe-iccrg-prague-congestion-control): like DCTCP, but its packets are ECT(1), for
     /// low-latency queues such as `dualpi2`; its window also grows while it is being reduced; it is paced;
     /// and short paths give no advantage. Needs `ecn`, and always requests accurate ECN; with a peer without
-    /// it, the sender uses Reno without ECN. The model engine has it under the stack `linux-6` only.
+    /// it, the sender uses Reno without ECN. The model engine has it with the stack `linux-6` only.
     Prague,
     /// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus), a scavenger: it adds at most 60 ms of delay, and yields
-    /// to other flows. The model engine has it under the stack `linux-6` only.
+    /// to other flows. The model engine has it with the stack `linux-6` only.
     #[serde(rename = "ledbat++")]
     LedbatPlusPlus,
     /// BBR (Cardwell et al. 2017), version 1 as in Linux: a model of the path (its delivery rate and its
-    /// shortest round-trip time) sets window and pacing rate. The model engine has it under the stack
+    /// shortest round-trip time) sets window and pacing rate. The model engine has it with the stack
     /// `linux-6` only.
     Bbr,
     /// BBR version 3 (draft-ietf-ccwg-bbr), without its support for ECN: like version 1, with bounds on the
-    /// data in flight, which losses lower and probes raise. The model engine has it under the stack `linux-6`
+    /// data in flight, which losses lower and probes raise. The model engine has it with the stack `linux-6`
     /// only; Linux does not have it.
     Bbr3,
     /// An algorithm for tests of pacing.
     #[cfg(test)]
     #[serde(skip)]
     Paced,
-    /// Your own algorithm. On the model engine under the stack `linux-6` only.
+    /// A custom algorithm, on the model engine with the stack `linux-6` only.
     #[serde(untagged)]
     User(Box<UserControl>),
 }
@@ -492,8 +489,7 @@ pub enum InitialSsthresh {
     Bytes(Bytes),
 }
 
-/// A threshold as written. A number is accepted here and lacks its unit, which the parser of sizes will
-/// report.
+/// A threshold as written. A number is accepted here, so that the parser of sizes reports its missing unit.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stated {

@@ -18,13 +18,11 @@ pub struct BulkConfig {
     /// Application bytes to transfer; or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// How long the sender writes as fast as it can, in place of `bytes`. Data that it has not sent by then
-    /// are dropped.
+    /// How long the sender writes as fast as it can, instead of `bytes`. Data not sent by then are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
-    /// Size of each write. Under `linux-6`, writes that wait to be sent are joined, as in Linux; 128 KiB if
-    /// absent, as in iperf3. Under the older profiles a segment never spans two writes; one maximum segment
-    /// if absent.
+    /// Size of each write. With `linux-6`, waiting writes are joined, as in Linux; 128 KiB if absent, as in
+    /// iperf3. With the older profiles, a segment never spans two writes; one maximum segment if absent.
     pub write: Option<Bytes>,
     /// When the sender connects.
     #[schemars(default = "crate::at_once")]
@@ -104,7 +102,7 @@ pub struct Bulk {
     sender: Host,
     bytes: u64,
     write_bytes: u64,
-    /// When it is to stop, if it has a duration.
+    /// When it must stop, if it has a duration.
     end: Option<Instant>,
     actions: VecDeque<Action>,
 }

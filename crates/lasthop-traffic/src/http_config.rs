@@ -106,7 +106,7 @@ pub enum HeaderWrite {
     /// In one write with the object.
     #[default]
     Together,
-    /// In a separate write, before the object. The header is then a segment of its own, which uses one
+    /// In a separate write before the object. The header is then a separate segment, which uses one
     /// segment of the initial window.
     Separate,
 }
@@ -122,7 +122,7 @@ impl HeaderWrite {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HttpServer {
-    /// The server that comes with the engine.
+    /// The server of the engine.
     #[default]
     BuiltIn,
     /// The program nginx of this machine.
@@ -148,7 +148,7 @@ pub enum HttpProtocol {
     /// Persistent connections; all requests are sent at once, spread evenly.
     #[serde(rename = "http1.1-pipelined")]
     Http11Pipelined,
-    /// One connection of QUIC, and a stream for each object; all requests are sent at once. For flows with
+    /// One QUIC connection with a stream for each object; all requests are sent at once. For flows with
     /// `stack = "quic"`.
     #[serde(rename = "http3")]
     Http3,

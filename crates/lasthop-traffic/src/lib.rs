@@ -170,7 +170,7 @@ kinds! {
     Replay = "replay" (ReplayConfig) => Replay;
     /// Video on demand, in segments whose bitrate adapts to the client's buffer.
     Video = "video" (VideoConfig) => Video;
-    /// Your own traffic: code that the scenario names; on the model engine only.
+    /// Custom traffic: code that the scenario names; on the model engine only.
     Own = "own" (OwnConfig) => OwnTraffic;
     /// A real program on this machine, on engines with real hosts (`lasthop shell`).
     Program = "program" (ProgramConfig) => Elsewhere;

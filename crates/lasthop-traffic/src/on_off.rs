@@ -28,7 +28,7 @@ pub struct OnOffConfig {
     /// Payload of each datagram.
     #[serde(default = "default_payload")]
     pub payload: Bytes,
-    /// Length of each on period. Its first datagram leaves at once.
+    /// Length of each on period, which starts with a datagram.
     #[schemars(extend("examples" = ["1 s"]))]
     pub on: Distribution<Duration>,
     /// Length of each off period.
@@ -37,7 +37,7 @@ pub struct OnOffConfig {
     /// Total duration.
     #[serde(default = "crate::seconds::<60>")]
     pub duration: Duration,
-    /// When it begins to send.
+    /// Start of the first on period.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets; best effort if absent.

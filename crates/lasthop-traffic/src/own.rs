@@ -1,4 +1,4 @@
-//! A user's own traffic: one flow, whose application is code that the scenario names.
+//! Custom traffic: one flow, whose application is code that the scenario names.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,20 +16,19 @@ use crate::{Action, Application, Content, FlowConfig, Offer, Outlook, Program, S
 #[cfg(test)]
 mod tests;
 
-/// A user's own application, with one flow. The engine connects a TCP flow for the sender, and closes the
+/// A custom application with one flow. The engine connects a TCP flow for the sender, and closes the
 /// receiver's side after the sender's.
 pub trait TrafficAlgorithm: fmt::Debug {
     fn on_start(&mut self, now: Instant, wanted: &mut Wanted);
 
-    /// The time that was requested with [`Wanted::wake_at`] has come.
+    /// Called at the time requested with [`Wanted::wake_at`].
     fn on_wakeup(&mut self, now: Instant, wanted: &mut Wanted);
 
-    /// `bytes` more have reached the receiver; or, if `is_answer`, bytes of an answer have reached the
-    /// sender.
+    /// `bytes` more have reached the receiver or, if `is_answer`, `bytes` of an answer have reached the sender.
     fn on_received(&mut self, _now: Instant, _bytes: u64, _is_answer: bool, _wanted: &mut Wanted) {}
 }
 
-/// The actions that an application wants done, in order.
+/// The actions that an application requests, in order.
 #[derive(Debug)]
 pub struct Wanted {
     actions: VecDeque<Action>,
@@ -103,18 +102,18 @@ pub struct TrafficSetup {
     pub segment_bytes: u32,
 }
 
-/// Your own traffic, defined by code instead of keys.
+/// Custom traffic, defined by code instead of keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnConfig {
     /// Name of the flow in the records.
     pub name: String,
-    /// The code that sends. On the model engine only.
+    /// The custom code.
     pub code: UserTraffic,
     /// Transport protocol of the flow.
     #[serde(default)]
     pub protocol: Carrier,
-    /// Maximum duration. Data that it has not sent by then are dropped.
+    /// Maximum duration. Data not sent by then are dropped.
     #[serde(default = "crate::seconds::<60>")]
     pub duration: Duration,
     /// When it starts.

@@ -22,28 +22,27 @@ pub struct ProgramConfig {
     /// that runs nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerConfig>,
-    /// With `[hop]`: programs on hosts of the scenario. Without `command`, the run ends when all of them
-    /// have.
+    /// With `[hop]`: programs on hosts of the scenario. Without `command`, the run ends when all of them have
+    /// ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostProgramConfig>,
-    /// On the kernel engine: the number of replications that the servers serve before they are started anew.
-    /// Replications 1 to N have the same servers, N + 1 to 2 N the next, and so on. If absent, each
-    /// replication starts its servers. On the live engine each does.
+    /// On the kernel engine: restart the servers only every N replications: 1 to N share the same servers, N + 1
+    /// to 2 N the next, and so on. If absent, and on the live engine, each replication starts its servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_servers: Option<u32>,
-    /// Whether the program prints JSON, whose numbers become columns.
+    /// True if the program prints JSON, whose numbers become columns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub json: bool,
-    /// Absolute paths of folders that programs may change. On the kernel engine, files written elsewhere are
-    /// gone after the run; on the live engine, programs may write wherever their user may.
+    /// Absolute paths of folders in which programs may write. On the kernel engine, files written elsewhere are
+    /// lost after the run; on the live engine, programs may write wherever their user may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
     /// Absolute paths of files and folders that influence the results, in addition to those in the command
     /// lines. When their contents change, everything is run again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub input: Vec<String>,
-    /// On the kernel engine: virtual time that passes per processor time while a program computes. Above 0,
-    /// no two runs are the same. On the live engine, computing takes real time.
+    /// On the kernel engine: virtual time per processor time while a program computes. Above 0, runs are not
+    /// reproducible. On the live engine, computing takes real time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cpu_cost: f64,
 }
@@ -52,7 +51,7 @@ pub struct ProgramConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Its name for the other hosts.
+    /// Host name, as the other hosts see it.
     #[serde(default = "server_name")]
     pub name: String,
     /// A shell command line.
@@ -111,7 +110,7 @@ impl ServerConfig {
 static AT_ONCE: Distribution<Duration> = crate::at_once();
 
 impl FlowConfig {
-    /// The real program that the flow stands for, if it is one. Only real hosts run that.
+    /// The real program, if the flow is one. Only engines with real hosts run it.
     pub fn real_program(&self) -> Option<&ProgramConfig> {
         match self {
             Self::Program(program) => Some(program),
@@ -156,7 +155,7 @@ impl Traffic for ProgramConfig {
         });
     }
 
-    /// It may last an hour.
+    /// Programs may run for an hour.
     fn latest_begin(&self) -> Duration {
         Duration::from_secs(3600)
     }

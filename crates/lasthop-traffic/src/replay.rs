@@ -23,7 +23,7 @@ pub struct ReplayConfig {
     pub name: String,
     /// The recording, from the scenario's folder: a capture (pcap or pcapng), or a CSV file.
     pub file: Recording,
-    /// Time of the recording's time 0, which is the first packet of a capture.
+    /// Start of the recording: its time 0, or the first packet of a capture.
     #[schemars(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Code point of the flow's packets; best effort if absent.

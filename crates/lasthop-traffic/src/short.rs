@@ -1,5 +1,5 @@
-//! Short transfers: the client sends a request, and the server answers with some full segments and
-//! closes. Transfers follow one another, or start at random times regardless of running ones.
+//! Short transfers: the client sends a request, and the server answers with some full segments and closes.
+//! Transfers follow each other, or start at random times.
 
 use std::collections::VecDeque;
 
@@ -42,9 +42,9 @@ pub struct ShortFlowsConfig {
     /// Size of each request.
     #[schemars(extend("examples" = ["300 B"]))]
     pub request: Bytes,
-    /// Size of the messages on a control connection for each transfer, as in netperf's tests. One message in
-    /// each direction arranges the transfer, which then begins. One from the server follows when the client
-    /// has the response and has closed the transfer's connection. If absent, there is no control connection.
+    /// Size of the messages on a control connection for each transfer, as in netperf's tests. One message in each
+    /// direction precedes the transfer. Another from the server follows when the client has the response and has
+    /// closed the transfer's connection. If absent, there is no control connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<Bytes>,
     /// Earliest start of the first transfer.
@@ -52,8 +52,7 @@ pub struct ShortFlowsConfig {
     pub start: Distribution<Duration>,
     /// How the starts of transfers are chosen.
     pub arrivals: Arrivals,
-    /// TCP settings of the server and window of the client. Each flow draws one of these entries,
-    /// all equally likely.
+    /// TCP settings of the server and window of the client. Each flow draws one of these entries uniformly.
     pub hosts: Vec<ShortHosts>,
 }
 
@@ -61,8 +60,8 @@ pub struct ShortFlowsConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
-    /// One after another: the next transfer starts a pause after the response is complete or the connection
-    /// is given up.
+    /// In sequence: the next transfer starts a pause after the response is complete or the connection has
+    /// failed.
     Sequential {
         /// Pause from one transfer to the next.
         gap: Distribution<Duration>,

@@ -33,7 +33,7 @@ pub struct ConstantUdpConfig {
     /// Code point of the flow's packets, in both directions; best effort if absent.
     #[serde(default)]
     pub dscp: Dscp,
-    /// ECN field of the datagrams: "ect0", or "ect1" for queues of low latency (RFC 9331); not ECN-capable if
+    /// ECN field of the datagrams: "ect0", or "ect1" for low-latency queues (RFC 9331); not ECN-capable if
     /// absent. The stream does not react to marks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<Ect>,

@@ -36,8 +36,8 @@ pub struct VoipConfig {
     /// Duration of the call; over QUIC it is counted from the end of the handshake.
     #[serde(default = "crate::seconds::<60>")]
     pub duration: Duration,
-    /// How much longer than the first frame's delay the receiver waits for a frame before it plays. A frame
-    /// that arrives later counts as lost.
+    /// Time for which the receiver delays the first frame before it plays. Later frames play at the codec's
+    /// interval; a frame that arrives after its time counts as lost.
     #[serde(default = "default_jitter_buffer")]
     pub jitter_buffer: Duration,
     /// When the first frame leaves; over QUIC, when the speaker connects.

@@ -28,7 +28,7 @@ const POISSON_MAX: u32 = 100;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebClientsConfig {
-    /// Name in the records; the flow of client 7 has "-7" behind it.
+    /// Name in the records; the flow of client 7 ends in "-7".
     pub name: String,
     /// Number of clients.
     #[schemars(extend("examples" = [20]))]
@@ -66,11 +66,11 @@ pub struct WebClass {
     pub share: Probability,
 }
 
-/// A Poisson distribution, drawn again until the draw lies in `min..=max`.
+/// A Poisson distribution, truncated to `min..=max` by redrawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CutPoisson {
-    /// Mean before the cut.
+    /// Mean before truncation.
     pub mean: u32,
     /// Smallest value.
     pub min: u32,

@@ -27,7 +27,10 @@ fn durations_are_exact_decimals() {
     ] {
         assert_eq!(text.parse(), Ok(Duration::from_nanos(nanos)), "{text}");
     }
-    assert_eq!(error::<Duration>("0.1 ns"), "\"0.1 ns\" has too many digits: the smallest unit is a nanosecond");
+    assert_eq!(
+        error::<Duration>("0.1 ns"),
+        "\"0.1 ns\" has too many digits: the smallest unit is a nanosecond"
+    );
     assert!(error::<Duration>("1000000000.000000001 s").contains("too large"));
 }
 

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::Framing;
 
-/// Packets are never padded to more, on Ethernet to 64 or 84 bytes.
+/// Maximum padding; Ethernet pads to 64 or 84 bytes.
 const MPU_MAX: Bytes = Bytes(256);
-/// The least rate that Linux counts with (`cake_set_rate`).
+/// Minimum rate of Linux (`cake_set_rate`).
 const RATE_MIN: Rate = Rate::from_bits_per_second(64 * 8);
 
 /// The classes of CAKE, by the code points of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tins {
-    /// One for all packets.
+    /// One class for all packets.
     Besteffort,
     /// Three: voice (EF, VA, CS6, CS7, 4), best effort, and bulk (CS1, LE).
     #[default]
@@ -24,33 +24,33 @@ pub enum Tins {
     Diffserv4,
 }
 
-/// Who shares the rate of a tin evenly.
+/// Entities that share the rate of a class fairly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
-    /// Hosts, whether they send or receive, and the flows of each.
+    /// Sending hosts and receiving hosts, then the flows of each.
     #[default]
     TripleIsolate,
-    /// Hosts that send, and the flows of each.
+    /// Sending hosts, then the flows of each.
     DualSrchost,
-    /// Hosts that receive, and the flows of each.
+    /// Receiving hosts, then the flows of each.
     DualDsthost,
     /// Flows.
     Flows,
-    /// Nobody: a tin is one queue.
+    /// None: a class is one queue.
     None,
 }
 
-/// Whether pure ACKs are dropped that later ones in the queue make superfluous.
+/// Dropping of pure ACKs that later ACKs in the queue make superfluous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AckFilter {
-    /// No.
+    /// No ACKs are dropped.
     #[default]
     Off,
-    /// The older of two that are superfluous, so that at least two remain.
+    /// Of two superfluous ACKs the older is dropped, so that at least two ACKs remain.
     On,
-    /// One that the next packet of the flow makes superfluous, too.
+    /// An ACK is also dropped if the next packet of the flow makes it superfluous.
     Aggressive,
 }
 
@@ -68,22 +68,22 @@ impl Isolation {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct CakeConfig {
-    /// Its own rate, counted over IP packets with `overhead` and `mpu`; none if absent, so that it sends when
-    /// the link takes a packet. Behind several classes of HTB it has none.
+    /// Rate of the shaper, counted over IP packets with `overhead` and `mpu`. If absent, CAKE sends whenever the
+    /// link accepts a packet. Not allowed with several classes of HTB.
     pub rate: Option<Rate>,
-    /// Its classes of packets by code point; three if absent.
+    /// Classes of packets by code point ("tins"); "diffserv3" if absent.
     pub tins: Tins,
-    /// Who shares the rate evenly; hosts and then flows if absent ("triple-isolate").
+    /// Entities that share the rate fairly; "triple-isolate", hosts and then flows, if absent.
     pub isolation: Isolation,
-    /// Whether superfluous ACKs are dropped; "off" if absent.
+    /// Dropping of superfluous ACKs; "off" if absent.
     pub ack_filter: AckFilter,
     /// Overhead of the layer below for each packet, bytes or "atm" as in `framing` of a link; 0 bytes if
     /// absent.
     pub overhead: Framing,
-    /// The least bytes of a packet, with its overhead and before cells; 0 if absent.
+    /// Minimum size of a packet, including overhead, before cells; 0 if absent.
     pub mpu: Bytes,
-    /// Round-trip time of usual flows; 100 ms if absent. Packets may wait for a twentieth of it, or one and a
-    /// half times as long as a packet takes.
+    /// Round-trip time of typical flows; 100 ms if absent. The target delay is a twentieth of it, or 1.5 times the
+    /// transmission time of a packet if that is longer.
     pub rtt: Duration,
 }
 
@@ -102,18 +102,18 @@ impl Default for CakeConfig {
 }
 
 impl CakeConfig {
-    /// The bytes that a packet counts with (`cake_calc_overhead`).
+    /// The size of a packet with overhead (`cake_calc_overhead`).
     pub(crate) fn bytes(&self, ip_bytes: u32) -> u32 {
         let least = self.mpu.0.saturating_sub(self.overhead.added().0);
         self.overhead.bytes(ip_bytes.max(least as u32))
     }
 
-    /// The delay that COBALT aims at: a twentieth of the round-trip time (`tc`, `q_cake.c`).
+    /// COBALT's target delay: a twentieth of the round-trip time (`tc`, `q_cake.c`).
     pub fn target(&self) -> Duration {
         Duration::from_nanos(self.rtt.as_nanos() / 20)
     }
 
-    /// What it lacks in front of a link of this rate.
+    /// Notes a missing rate in front of a slow link.
     pub(super) fn note(&self, link: Rate, mtu: Bytes) -> Option<String> {
         let (target, packet) = (self.target(), link.transmission_time(mtu.0 as u32));
         let is_slow = packet.as_nanos() * 3 / 2 > target.as_nanos();
@@ -127,7 +127,7 @@ impl CakeConfig {
         })
     }
 
-    /// The most that it sends, in bit/s of IP packets of `ip_bytes` bytes.
+    /// Maximum rate, in bit/s of IP packets of `ip_bytes` bytes.
     pub(super) fn ip_rate(&self, ip_bytes: u32) -> f64 {
         let share = f64::from(ip_bytes) / f64::from(self.bytes(ip_bytes));
         self.rate.map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64 * share)

@@ -7,56 +7,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::timetable::Timetable;
 
-/// A cell of a mobile network: a base station that hands out slots to its users, in each direction on its
-/// own (frequency-division duplex).
+/// A cell of a mobile network: a base station that assigns slots to its users, separately in each direction
+/// (frequency-division duplex).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CellConfig {
     /// Length of a slot: the transmission time interval.
     #[serde(default = "tti")]
     pub tti: Duration,
-    /// Who sends in a slot.
+    /// Assignment of slots to users.
     #[serde(default)]
     pub scheduler: Scheduler,
     /// Averaging window of "proportional-fair"; 100 slots if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
-    /// From the end of a slot until its packets leave the cell: decoding, and the way through the operator's
-    /// network.
+    /// Delay from the end of a slot until its packets leave the cell: decoding, and the operator's network.
     #[serde(default)]
     pub delay: Duration,
-    /// Maximum size of a user's queue at the base station, and of that in the user's device.
+    /// Maximum size of each queue: one per user at the base station, and one in each user's device.
     #[serde(default = "limit")]
     pub limit: QueueSize,
     /// Errors of transport blocks, and their retransmission; no block is lost if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harq: Option<HarqConfig>,
-    /// When users do not listen; they always do if absent.
+    /// Discontinuous reception; if absent, users always listen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drx: Option<DrxConfig>,
 }
 
-/// Who sends in a slot.
+/// Assignment of slots to users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// All users with data, in equal parts of the slot; what one does not need, the others share.
+    /// All users with data share the slot equally; a part that a user does not need goes to the others.
     RoundRobin,
-    /// The user whose rate is highest beside the mean of what it got; what it does not need, the next one
-    /// gets.
+    /// The slot goes to the user with the highest ratio of current rate to mean throughput; a part that it does
+    /// not need goes to the next user.
     #[default]
     ProportionalFair,
 }
 
-/// Hybrid ARQ: a transport block that cannot be decoded is sent again, and the receiver combines its tries.
+/// Hybrid ARQ: a transport block that cannot be decoded is sent again, and the receiver combines all tries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HarqConfig {
-    /// Probability that the first try of a block fails. If tries before it failed, try k fails with the k-th
-    /// power of it, as each adds to what the receiver knows.
+    /// Probability that the first try of a block fails. Try k fails with the k-th power of it, because the
+    /// receiver combines tries.
     pub error: Probability,
-    /// From the slot of a try to the first slot in which the next one may be sent; 8 slots if absent, as in
-    /// LTE with frequency-division duplex.
+    /// Time from a try to the first slot of the next try; 8 slots if absent, as in LTE with frequency-division
+    /// duplex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<Duration>,
     /// Number of tries, after which the packets in the block are lost.
@@ -65,43 +64,43 @@ pub struct HarqConfig {
     pub tries: u32,
 }
 
-/// Discontinuous reception: a user that has got nothing for some time listens only now and then. What it
-/// sends itself wakes it. The cycles of the users are spread evenly, in the order of their names.
+/// Discontinuous reception: a user without traffic for some time listens only periodically, until it sends or
+/// receives something. The cycles of the users are spread evenly, in the order of their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DrxConfig {
     /// How long a user listens at the start of each cycle.
     pub on: Duration,
-    /// How long a user listens after a slot in which it got or sent something new.
+    /// How long a user listens after a slot in which it received or sent new data.
     pub inactivity: Duration,
     /// Length of the cycle.
     pub cycle: Duration,
 }
 
-/// What a host states as a user of a cell.
+/// Properties of a host as a user of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CellUser {
     /// Rate of IP packets if the user had all slots. With a course, it is only nominal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// A CSV file, relative to the folder of the scenario, with the rate over time: `time_s` and `rate_bps`,
-    /// which is 0 where nothing gets through.
+    /// A CSV file, relative to the folder of the scenario, with the rate over time: `time_s` and `rate_bps`. A
+    /// rate of 0 is an outage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Timetable>,
-    /// The same of the way up, if it differs.
+    /// Rate and course in the direction up, if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<CellUp>,
 }
 
-/// The way up of a user.
+/// The direction up of a user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CellUp {
-    /// Its rate.
+    /// Rate of IP packets if the user had all slots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The course of its rate.
+    /// A CSV file with the rate over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Timetable>,
 }
@@ -197,7 +196,7 @@ impl DrxConfig {
 }
 
 impl CellUser {
-    /// The rates of a direction over time; the first from the start, and none where nothing gets through.
+    /// The rates of a direction over time, from the start; `None` during an outage.
     pub(crate) fn course(&self, direction: Direction) -> Vec<(Instant, Option<Rate>)> {
         let up = self.up.as_ref().filter(|_| direction == Direction::Up);
         let (rate, course) = up.map_or((self.rate, &self.course), |up| (up.rate, &up.course));

@@ -10,19 +10,19 @@ use super::fair::FlowsConfig;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct CoDelConfig {
-    /// Target of the time in the queue; 5 ms if absent. On slow links it must exceed the time of a packet.
+    /// Target sojourn time; 5 ms if absent. On slow links it must exceed the transmission time of a packet.
     pub target: Duration,
-    /// How long all packets must have waited longer than the target before one is dropped; 100 ms if absent.
-    /// It should be the round-trip time of the slowest flows.
+    /// Time for which sojourn times must exceed the target before a packet is dropped; 100 ms if absent. It
+    /// should be the round-trip time of the slowest flows.
     pub interval: Duration,
-    /// All ECN-capable packets that waited longer than this are marked, regardless of `ecn`; none if absent.
-    /// It is a shallow threshold for DCTCP or Prague.
+    /// ECN-capable packets with a longer sojourn time are marked, regardless of `ecn`; none if absent. A shallow
+    /// threshold suits DCTCP or Prague.
     pub ce_threshold: Option<Duration>,
     /// Mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only FQ-CoDel does.
     pub ecn: bool,
 }
 
-/// What RFC 8289 recommends (sections 4.2 and 4.3).
+/// The recommendations of RFC 8289, sections 4.2 and 4.3.
 impl Default for CoDelConfig {
     fn default() -> Self {
         let (target, interval) = (Duration::from_millis(5), Duration::from_millis(100));
@@ -54,7 +54,7 @@ pub struct FqCoDelConfig {
     pub flows: FlowsConfig,
 }
 
-/// FQ-CoDel marks unless told otherwise (RFC 8290, section 5.2.6), CoDel does not.
+/// Unlike CoDel, FQ-CoDel marks by default (RFC 8290, section 5.2.6).
 impl Default for FqCoDelConfig {
     fn default() -> Self {
         Self { codel: CoDelConfig { ecn: true, ..CoDelConfig::default() }, flows: FlowsConfig::default() }

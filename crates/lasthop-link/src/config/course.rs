@@ -1,4 +1,4 @@
-//! The course of a link: a table, or how one is drawn for each replication.
+//! The course of a link: a table, or a random process that is drawn for each replication.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::timetable::Timetable;
 
-/// Most rows that a drawn course may have.
+/// Maximum number of rows of a drawn course.
 const ROWS_MAX: u64 = 1_000_000;
-/// The rate of a walk with a larger spread would be next to 0 most of the time.
+/// With a larger spread, the rate of a walk would be near 0 most of the time.
 const SPREAD_MAX: f64 = 3.0;
 
-/// A table, or how one is drawn.
+/// A table, or a random process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum CourseConfig {
-    /// Known before the run.
+    /// The same in all replications.
     Table(Timetable),
     /// Drawn for each replication.
     Drawn(DrawnCourse),
 }
 
-/// How a course is drawn. Random numbers come from streams with names of their own, which depend on hop and
-/// direction only, so all variants of a scenario meet the same course.
+/// A random course. Its random streams depend on hop and direction only, so all variants of a scenario get the
+/// same course.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum DrawnCourse {
@@ -32,7 +32,7 @@ pub enum DrawnCourse {
     Epochs(Epochs),
     /// The logarithm of the rate is a mean-reverting walk (Ornstein and Uhlenbeck 1930).
     Walk(Walk),
-    /// States that last for exponential times, a Markov chain in continuous time. It begins in the first.
+    /// A Markov chain in continuous time: states with exponential durations. It begins in the first state.
     States(States),
 }
 
@@ -42,7 +42,7 @@ pub enum DrawnCourse {
 pub struct Epochs {
     /// Length of an epoch.
     pub every: Duration,
-    /// When the first epoch begins after the start of a run; if absent, one begins with the run. It is the
+    /// Start of the first epoch after that of the run; if absent, an epoch begins with the run. It is the
     /// same in both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Distribution<Duration>>,
@@ -51,8 +51,8 @@ pub struct Epochs {
     /// Delay of an epoch, the same draw in both directions; if absent, that of the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Distribution<Duration>>,
-    /// Outage at the begin of each epoch but that of the run, the same draw in both directions; none if
-    /// absent.
+    /// Outage at the start of each epoch, except at the start of the run, the same draw in both directions; none
+    /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Distribution<Duration>>,
 }
@@ -65,7 +65,7 @@ pub struct Walk {
     pub mean: Rate,
     /// Standard deviation of the natural logarithm of the rate: 0.3 for about 30 %.
     pub spread: f64,
-    /// After this time the correlation of the logarithm with itself is 1/e.
+    /// Time after which the autocorrelation of the logarithm has fallen to 1/e.
     pub time_constant: Duration,
     /// Time between two rates.
     #[serde(default = "step")]
@@ -80,7 +80,7 @@ const fn step() -> Duration {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct States {
-    /// The states, two at least.
+    /// The states, at least two.
     pub states: Vec<StateConfig>,
 }
 
@@ -94,10 +94,10 @@ pub struct StateConfig {
     /// Delay; if absent, that of the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
-    /// Mean of the exponential time for which it lasts.
+    /// Mean of its exponential duration.
     pub mean: Duration,
-    /// Weights of the states that may follow, one for each state, 0 for this one; if absent, every other
-    /// state is equally likely.
+    /// Weights of the possible next states, one for each state, 0 for this state; if absent, all other states
+    /// are equally likely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Vec<f64>>,
 }
@@ -107,7 +107,7 @@ impl JsonSchema for CourseConfig {
         "CourseConfig".into()
     }
 
-    /// A text or one of several tables, side by side.
+    /// A string, or one of several tables.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = DrawnCourse::json_schema(generator);
         let text = Timetable::json_schema(generator).to_value();
@@ -134,7 +134,7 @@ impl CourseConfig {
         }
     }
 
-    /// The delay at the start, or the mean of the delays to draw from; none if it has no delays.
+    /// The delay at the start, or the mean of the drawn delays; `None` without delays.
     pub fn delay(&self) -> Option<Duration> {
         match self {
             Self::Table(table) => table.first_delay(),
@@ -159,7 +159,7 @@ impl DrawnCourse {
         match self {
             Self::Epochs(epochs) => epochs.rate.mean(),
             Self::Walk(walk) => walk.mean,
-            // By their means alone, as if each followed each equally often.
+            // Approximated by the means alone, as if all transitions were equally frequent.
             Self::States(States { states }) => {
                 let bits = |state: &StateConfig| {
                     state.rate.map_or(0.0, |rate| rate.bits_per_second() as f64) * state.mean.as_secs_f64()
@@ -171,7 +171,7 @@ impl DrawnCourse {
         }
     }
 
-    /// Finds faults of a course of a run that ends at `until` at the latest.
+    /// Checks the length of a course for a run that ends at `until` at the latest.
     pub fn check_length(&self, until: Duration, faults: &mut Faults) {
         let (key, row) = match self {
             Self::Epochs(epochs) => ("every", epochs.every),

@@ -14,11 +14,11 @@ pub struct DualPi2Config {
     pub target: Duration,
     /// Time between two updates of the drop probability; 16 ms if absent.
     pub tupdate: Duration,
-    /// Low-latency packets that wait longer than this are marked; 1 ms if absent. On slow links it should
-    /// exceed the time of a packet.
+    /// Low-latency packets with a longer sojourn time are marked; 1 ms if absent. On slow links it should
+    /// exceed the transmission time of a packet.
     pub step_threshold: Duration,
-    /// The threshold applies to packets that find at least this many packets in the low-latency queue; 0 if
-    /// absent, so it applies to all. For slow links.
+    /// The threshold applies only if the low-latency queue holds at least this many packets on arrival; 0 if
+    /// absent, so it always applies. For slow links.
     pub min_qlen_step: u32,
 }
 

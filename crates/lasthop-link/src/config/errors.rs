@@ -38,16 +38,16 @@ pub enum Start {
     /// At the beginning of a good state.
     #[default]
     Good,
-    /// At an instant drawn uniformly from the first 64 good and 64 bad states. So the run begins in long
-    /// states in proportion to their length, and its first state is the rest of that state.
+    /// At an instant drawn uniformly from the first 64 good and 64 bad states, so that the probability of a
+    /// state is proportional to its length, and the first state is the rest of the drawn one.
     RandomPhase,
     /// At an instant drawn uniformly from the first good state.
     InsideGood,
 }
 
-/// Link-layer retransmission by iterated delay: a packet whose transmission fails is sent again `delay`
-/// later. Meanwhile the serialiser continues; later packets that get through wait at the far side and are
-/// released together.
+/// Link-layer retransmission by iterated delay: a packet whose transmission fails is sent again after `delay`.
+/// The serialiser continues meanwhile; packets that arrive earlier than a repeated one wait at the far side and
+/// are released together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArqConfig {
@@ -58,10 +58,10 @@ pub struct ArqConfig {
     #[schemars(extend("examples" = ["10 ms"]))]
     pub delay: Duration,
     /// If true, a retransmission is serialised like any packet, ahead of packets that wait for their first
-    /// transmission. If false, it only takes its delay, and the link carries other packets meanwhile.
+    /// transmission. If false, it takes only the delay, and the link carries other packets meanwhile.
     #[serde(default)]
     pub serialised: bool,
-    /// Which transmissions see the error process.
+    /// The state of the error process that applies to a retransmission.
     #[serde(default)]
     pub state_lookup: StateLookup,
 }
@@ -84,7 +84,7 @@ impl ErrorConfig {
         chance.is_some_and(|probability| probability.get() > 0.0)
     }
 
-    /// Finds states without length, and bad states whose effect is not stated exactly once.
+    /// Rejects states without length, and bad states without exactly one error probability.
     pub fn check(&self, faults: &mut Faults) {
         let (packet, bit) = (self.packet_error_probability.is_some(), self.bit_error_rate.is_some());
         faults.require(packet || bit, "packet_error_probability", || {

@@ -1,4 +1,4 @@
-//! Queues per flow, those of SFQ and of others: their number, and the quantum of each.
+//! Queues per flow, of SFQ and other disciplines: their number and quantum.
 
 use lasthop_core::{Bytes, Faults};
 use schemars::JsonSchema;
@@ -11,9 +11,9 @@ const FLOWS_MAX: u32 = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct FlowsConfig {
-    /// Number of queues that flows are hashed to; 1024 if absent.
+    /// Number of queues to which flows are hashed; 1024 if absent.
     pub flows: u32,
-    /// Bytes that each flow may send per turn; the size of the largest packet if absent.
+    /// Bytes that each flow may send per round; the size of the largest packet if absent.
     pub quantum: Option<Bytes>,
 }
 

@@ -15,13 +15,12 @@ const CELL: (u32, u32) = (53, 48);
 /// LLC/SNAP header of routed packets (RFC 2684, section 5.1), and trailer of AAL5 (ITU-T I.363.5).
 const LLC_SNAP_AND_TRAILER: u32 = 8 + 8;
 
-/// The overhead of the layer below for each packet. The rate of the link is then the rate of that layer.
+/// The per-packet overhead of the layer below. The rate of the link is then the rate of that layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// This number of bytes.
     PerPacket(Bytes),
-    /// A packet with LLC/SNAP header and AAL5 trailer in whole cells, as `tc stab overhead 16 linklayer atm`
-    /// counts.
+    /// Whole ATM cells for a packet with LLC/SNAP header and AAL5 trailer, as `tc stab overhead 16 linklayer atm`.
     Atm,
 }
 

@@ -1,4 +1,4 @@
-//! Grants: what a sender must ask for before it may send.
+//! Grants that a sender must request before it may send.
 
 use std::ops::RangeInclusive;
 
@@ -8,57 +8,56 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{LinkChange, LinkConfig, PathConfig};
 
-/// From below the shortest slot of NR to far above any; its bytes fit 32 bits.
+/// From below the shortest slot of NR to far above the longest; its bytes fit 32 bits.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_micros(10)..=Duration::from_millis(100);
 
-/// A link on which the sender must ask for room, as a cable modem asks the head-end (DOCSIS), and a phone the
-/// base station (LTE, NR). Packets wait in the queue until they are granted, and leave in granted slots at
-/// the link's rate. Several packets share a slot, and a packet may begin in one slot and end in another. The
-/// rest of a slot with nothing to send is lost.
+/// A link whose sender must request capacity, as a cable modem does from the head-end (DOCSIS), and a phone from
+/// the base station (LTE, NR). Packets wait in the queue until they are granted, and leave in granted slots at
+/// the link's rate. Several packets share a slot, and a packet may span slots. The unused rest of a slot is lost.
 ///
-/// Time consists of intervals. Each has at most one slot, at its beginning. A request is for all bytes that
-/// wait and are not asked for yet. It goes out in the header of the first data of a slot; without a slot, at
-/// the next opportunity for requests. The bytes are granted in the first interval that begins at least
-/// `delay` after the request, and in those after it, as far as the link's rate goes.
+/// Time is divided into intervals, each with at most one slot, at its start. A request covers all waiting bytes
+/// that are not requested yet. It is sent in the header of the first data in a slot or, without a slot, at the
+/// next opportunity for requests. The bytes are granted from the first interval that begins at least `delay`
+/// after the request, at up to the link's rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrantConfig {
-    /// How often the head-end hands out slots: the interval of DOCSIS' MAPs, the slot of LTE and NR.
+    /// Period at which the head-end assigns slots: the interval of DOCSIS' MAPs, the slot of LTE and NR.
     #[schemars(extend("examples" = ["2 ms"]))]
     pub interval: Duration,
-    /// The time from a request to the first interval that a grant may name. It includes the way to the
-    /// head-end, its decision, and the way and the lead of the grant.
+    /// Time from a request to the earliest interval of its grant. It includes the delay to the head-end, its
+    /// decision, and the delay and lead time of the grant.
     #[schemars(extend("examples" = ["4 ms"]))]
     pub delay: Duration,
-    /// How to ask without a slot.
+    /// How a sender without a slot sends a request.
     #[serde(default)]
     pub request: RequestKind,
-    /// Time between two opportunities of one's own, with request = "reserved".
+    /// Time between two reserved opportunities, with request = "reserved".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Duration>,
-    /// Probability that a request in contention collides with that of another host and is lost; with request
-    /// = "contention". The sender learns it when the grant does not come, and tries again.
+    /// Probability that a request collides with that of another host and is lost; with request = "contention".
+    /// The sender retries when the grant does not arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision: Option<Probability>,
-    /// Rate that is granted without a request: low-latency DOCSIS' proactive grants, semi-persistent
-    /// scheduling. "0 bit/s", the default, is none.
+    /// Rate that is granted without requests: proactive grants of low-latency DOCSIS, or semi-persistent
+    /// scheduling. The default "0 bit/s" is none.
     #[serde(default, deserialize_with = "rate_or_zero", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rate_or_zero_schema")]
     pub proactive: Option<Rate>,
 }
 
-/// How a sender without a slot asks for one.
+/// How a sender without a slot sends a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestKind {
-    /// At the beginning of each interval, where other hosts ask, too.
+    /// At the start of each interval, in contention with other hosts.
     #[default]
     Contention,
-    /// At an opportunity of its own in each `period`: the scheduling request of LTE and NR.
+    /// At a reserved opportunity in each `period`: the scheduling request of LTE and NR.
     Reserved,
 }
 
-/// No rate is zero, so this stands for none.
+/// The value for no rate, as rates are above zero.
 const ZERO: &str = "0 bit/s";
 
 fn rate_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
@@ -71,7 +70,7 @@ fn rate_or_zero_schema(generator: &mut SchemaGenerator) -> Schema {
 }
 
 impl GrantConfig {
-    /// The time between two opportunities to ask.
+    /// The time between two opportunities for requests.
     pub(crate) fn opportunities(&self) -> Duration {
         self.period.unwrap_or(self.interval)
     }

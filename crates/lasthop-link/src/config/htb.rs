@@ -23,26 +23,25 @@ pub(super) const fn tc_burst() -> Bytes {
     Bytes(1600)
 }
 
-/// Hierarchical token buckets in front of the link, as Linux' `sch_htb`: classes with a queue each, under one
-/// root from which they borrow, or in other classes that lend to them.
+/// Hierarchical token buckets in front of the link, as Linux' `sch_htb`: classes with a queue each, which borrow
+/// from the root or from other classes.
 ///
 /// Whenever the link's send buffer has room, the router chooses the class that sends the next packet. Classes
 /// that are within their own `rate` come before classes that borrow, and classes that borrow from a class
 /// deep in the tree come before classes that borrow from one above. Among equals, the lowest `priority`
-/// number comes first, and classes of equal priority take turns by `quantum`. If the chosen packet is too
-/// long for the room in the buffer, the router waits for more room and then chooses again.
+/// number comes first, and classes of equal priority share by `quantum`. If the chosen packet does not fit the
+/// buffer, the router waits for more room and then chooses again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HtbConfig {
-    /// Rate of the root, which lends the part that classes within their own rates do not use. Without it
-    /// there is no borrowing, and no class exceeds its own rate. (A ceiling of the root would have no effect,
-    /// because the root has no parent to borrow from.)
+    /// Rate of the root, which lends the part that classes do not use within their own rates. If absent, classes
+    /// cannot borrow from the root. (The root has no ceiling, because it has no parent to borrow from.)
     pub rate: Option<Rate>,
     /// Bucket of the root's rate.
     #[serde(default = "tc_burst")]
     pub burst: Bytes,
-    /// Bytes that are added to the IP length of each packet in rates and bursts: Linux counts the header of
-    /// the link layer, 14 bytes on Ethernet.
+    /// Bytes added to the IP length of each packet in rates and bursts, such as Linux' link-layer header of 14
+    /// bytes on Ethernet.
     #[serde(default)]
     pub overhead: Bytes,
     /// The classes. A packet belongs to the first class that it matches, otherwise to the default class.
@@ -54,7 +53,7 @@ pub struct HtbConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassConfig {
-    /// Its name; RED of this class draws from a random stream named after it.
+    /// Name of the class, and of the random stream of its RED.
     pub name: String,
     /// The class that contains it: the name of an earlier class. If absent, it is under the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,14 +62,14 @@ pub struct ClassConfig {
     pub rate: Rate,
     /// Maximum rate including borrowing; `rate` if absent.
     pub ceil: Option<Rate>,
-    /// Served before classes with higher numbers; from 0 to 7.
+    /// Priority, from 0 to 7; lower numbers are served first.
     #[serde(default)]
     pub priority: u8,
-    /// Bytes that it may send per turn among equal priorities. If absent, a tenth of a second of `rate`, but
-    /// from 1000 to 200000 bytes (Linux with `r2q` 10).
+    /// Bytes per round among classes of equal priority. If absent, a tenth of a second of `rate`, but from 1000
+    /// to 200000 bytes (Linux with `r2q` 10).
     pub quantum: Option<Bytes>,
-    /// Bytes that it may send at once after a pause, within its own rate; 1600 bytes if absent (as in `tc`).
-    /// The last packet may exceed it: a class sends while its bucket is not in debt.
+    /// Bytes that the class may send back to back after a pause, within its own rate; 1600 bytes if absent, as in
+    /// `tc`. The last packet may exceed it: a class sends while its bucket is not in debt.
     #[serde(default = "tc_burst")]
     pub burst: Bytes,
     /// The same for `ceil`.
@@ -82,7 +81,7 @@ pub struct ClassConfig {
     /// True for the class of packets that match no class; exactly one class is the default.
     #[serde(default)]
     pub default: bool,
-    /// Its queue; if absent, the same as the router's `queue`.
+    /// Queue of the class; if absent, like the router's `queue`.
     pub queue: Option<QueueConfig>,
 }
 
@@ -99,7 +98,7 @@ pub struct MatchConfig {
 }
 
 impl ClassConfig {
-    /// Bytes that it may send per turn: as stated, or derived from the rate as in Linux (`htb_change_class`).
+    /// Bytes per round: `quantum`, or derived from the rate as in Linux (`htb_change_class`).
     pub fn quantum_bytes(&self) -> u64 {
         self.quantum.map_or((self.rate.bits_per_second() / 8 / 10).clamp(1_000, 200_000), |quantum| quantum.0)
     }
@@ -112,7 +111,7 @@ impl HtbConfig {
         self.class[..index].iter().position(|class| class.name == *name)
     }
 
-    /// Whether class number `index` holds packets, because it contains no other class.
+    /// True if class number `index` contains no other class, so that it holds packets.
     pub(crate) fn is_leaf(&self, index: usize) -> bool {
         let name = &self.class[index].name;
         self.class[index + 1..].iter().all(|class| class.parent.as_ref() != Some(name))

@@ -18,20 +18,19 @@ pub struct LinkConfig {
     #[schemars(extend("examples" = ["1 Mbit/s"]))]
     pub rate: Rate,
     /// A file with a recorded schedule of opportunities to deliver 1500 bytes, in the format of Mahimahi's
-    /// `mm-link`, relative to the folder of the scenario. It has a line for each opportunity, with its time
-    /// in milliseconds, and repeats after the last line. The link follows the schedule, and `rate` is only
-    /// its nominal rate.
+    /// `mm-link`, relative to the folder of the scenario. Each line is the time of an opportunity in milliseconds;
+    /// the schedule repeats after the last line. It determines the capacity; `rate` is only nominal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Schedule>,
     /// A CSV file, relative to the folder of the scenario, with the state of the link over time: `time_s`,
     /// `rate_bps`, and optionally `delay_s` and `loss`, or `bit_error_rate`. A rate of 0 is an outage; the
-    /// last line holds for the rest of the run. The link follows the file, and `rate` is only its nominal
-    /// rate. Or a table with a `kind`: the course is then drawn for each replication.
+    /// last line applies to the rest of the run. `rate` is then only nominal. Or a table with a `kind`, from which
+    /// a course is drawn for each replication.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub course: Option<CourseConfig>,
-    /// Overhead of the layer below for each packet: a number of bytes, "40 B" say, or "atm". With "atm", a
+    /// Per-packet overhead of the layer below: a number of bytes, such as "40 B", or "atm". With "atm", a
     /// packet with its LLC/SNAP header and AAL5 trailer (16 bytes, RFC 2684) fills cells of 53 bytes that
-    /// carry 48. `rate`, `trace` and `course` are then those of that layer.
+    /// carry 48. `rate`, `trace` and `course` then describe that layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framing: Option<Framing>,
     /// Compression of TCP/IP headers before they cross the link; none if absent. `rate` and `framing` then
@@ -44,9 +43,8 @@ pub struct LinkConfig {
     /// Changes of rate and delay during a run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub change: Vec<LinkChange>,
-    /// Extra time that the emulator needs for each packet, added to its serialisation: the next packet begins
-    /// after it. It is drawn once per run and is the same in both directions, because it is a property of the
-    /// machine, not of the packet.
+    /// Extra time added to the serialisation of each packet, to model an emulator. It is drawn once per run and is
+    /// the same in both directions, because it is a property of the machine, not of the packet.
     #[serde(default = "no_overhead")]
     pub overhead: Distribution<Duration>,
     /// Send buffer, counted over IP packets, including the packet being serialised. It must hold at least one
@@ -71,7 +69,7 @@ pub struct LinkConfig {
     /// Loss in bursts of packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert_elliott: Option<GilbertElliott>,
-    /// Loss by your own code, in place of `loss`; on the model engine only.
+    /// Loss by custom code, instead of `loss`; on the model engine only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_model: Option<UserErrors>,
     /// Good and bad states with a duration, and ARQ, of this direction only. `[errors]` applies to both
@@ -84,19 +82,19 @@ pub struct LinkConfig {
     /// If true, a packet may overtake earlier packets that jitter or ARQ delays. If false, it waits for them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reorder: bool,
-    /// Packets reach the far side in bursts, as over a medium that gathers them and sends them together.
+    /// Delivery in bursts, as by a medium that aggregates packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<SlotsConfig>,
     /// Probability that a packet arrives corrupt; the host discards it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Probability>,
-    /// Probability that a packet that arrives intact is duplicated: a copy follows it at once.
+    /// Probability that an intact packet is duplicated: a copy follows it immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Probability>,
 }
 
-/// Slots in which packets are delivered, like `slot` of Linux' netem. A packet that arrives when no slot is to
-/// come waits for `every`; those that arrive until then are delivered with it.
+/// Slots in which packets are delivered, like `slot` of Linux' netem. A packet that arrives while no slot is
+/// scheduled waits for `every`; packets that arrive until then are delivered with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SlotsConfig {
@@ -107,7 +105,7 @@ pub struct SlotsConfig {
 
 pub type UserErrors = UserCode<ErrorSetup, dyn ErrorAlgorithm>;
 
-/// A change of the link: another cell, another technology, a train in a tunnel. Absent keys keep their value.
+/// A change of the link, such as a handover. Absent keys keep their values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkChange {
@@ -116,7 +114,7 @@ pub struct LinkChange {
     pub at: Duration,
     /// The new bit rate. The rest of a packet that is being sent continues at this rate.
     pub rate: Option<Rate>,
-    /// The new propagation delay of packets that leave the sending side from then on. They never overtake
+    /// The new propagation delay of packets that leave the sending side after the change. They never overtake
     /// earlier packets.
     pub delay: Option<Duration>,
 }
@@ -138,7 +136,7 @@ const fn no_overhead() -> Distribution<Duration> {
     Distribution::Static(Duration::ZERO)
 }
 
-/// How headers are compressed.
+/// Compression of TCP/IP headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeaderCompression {
@@ -154,16 +152,15 @@ pub enum HeaderCompression {
 pub enum BufferRelease {
     /// When the packet is serialised.
     Serialised,
-    /// When the link-layer acknowledgement returns: one propagation delay after the receiving side
-    /// released the packet in order. A lost packet is treated as if it travelled on from the moment of its
-    /// loss and were released in order without being delivered. Its bytes leave two propagation delays after
-    /// the loss, or later if it waits for earlier packets.
+    /// When the link-layer acknowledgement returns: one propagation delay after the receiving side released the
+    /// packet in order. A lost packet counts as if it continued after its loss and were released in order without
+    /// delivery: its bytes leave two propagation delays after the loss, or later if it waits for earlier packets.
     Acknowledged,
 }
 
 impl LinkConfig {
-    /// Finds a send buffer without room for a packet of `mtu` bytes, and changes that change nothing or are
-    /// out of order.
+    /// Rejects a send buffer that is too small for a packet of `mtu` bytes, and changes without effect or out of
+    /// order.
     pub(super) fn check(&self, mtu: Bytes, faults: &mut Faults) {
         check_delay(self.delay, "delay", faults);
         let mut before = None;
@@ -223,8 +220,8 @@ impl LinkConfig {
         });
     }
 
-    /// The rates, with the time from which each holds, in bit/s; 0 during an outage. Of a course that is not
-    /// drawn yet, the nominal rate.
+    /// The rates in bit/s with their start times; 0 during an outage. For a course that is not drawn yet, the
+    /// nominal rate.
     pub(super) fn rates(&self) -> impl Iterator<Item = (Instant, f64)> {
         let bits_per_second = |rate: Rate| rate.bits_per_second() as f64;
         let table = self.course.as_ref().and_then(CourseConfig::table);

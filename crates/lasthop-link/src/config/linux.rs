@@ -10,9 +10,9 @@ use super::{
     QueueConfig, RedConfig,
 };
 
-/// Maximum debt that HTB keeps (`htb_change_class`, `mbuffer`).
+/// Maximum debt of HTB (`htb_change_class`, `mbuffer`).
 const DEBT_MAX: Duration = Duration::from_secs(60);
-/// HTB takes a bucket size as its duration, in 32 bits and units of 64 ns (`PSCHED_TICKS2NS`).
+/// HTB stores a bucket size as its duration, in 32 bits and units of 64 ns (`PSCHED_TICKS2NS`).
 const BUCKET_MAX: Duration = Duration::from_nanos((u32::MAX as u64) << 6);
 
 /// At this rate every packet takes less than 20 ns.
@@ -31,7 +31,7 @@ pub struct LinuxQueues {
     pub htb: HtbConfig,
     /// Delay of netem, or of the link after another discipline.
     pub delay: Duration,
-    /// The queue discipline of each class, in order; none for a class that contains others.
+    /// The queue discipline of each class, in order; `None` for a class that contains others.
     pub queues: Vec<Option<LinuxQueue>>,
 }
 
@@ -40,7 +40,6 @@ pub struct LinuxQueues {
 pub struct LinuxQueue {
     /// Its limit; with netem including delayed packets.
     pub limit: QueueSize,
-    /// How.
     pub discipline: LinuxDiscipline,
 }
 
@@ -91,12 +90,11 @@ pub struct LinuxRed {
 pub struct LinuxFlows {
     /// Queues that flows are hashed to.
     pub flows: u32,
-    /// Bytes that a flow may send per turn.
+    /// Bytes that a flow may send per round.
     pub quantum: Bytes,
 }
 
 impl LinuxQueues {
-    /// The leaf class of netem and of all packets.
     pub fn has_netem(&self) -> bool {
         self.queues.iter().flatten().any(|queue| queue.discipline == LinuxDiscipline::Netem)
     }
@@ -117,18 +115,17 @@ impl LinuxDiscipline {
         }
     }
 
-    /// Whether it never drops an accepted packet.
+    /// True if it never drops an accepted packet.
     pub const fn drops_arrivals_only(self) -> bool {
         matches!(self, Self::Netem | Self::Fifo | Self::Red(_) | Self::Pie(_) | Self::FqPie(..))
     }
 
-    /// Whether a full queue accepts every arrival and drops another packet.
+    /// True if a full queue accepts every arrival and drops another packet.
     pub const fn takes_arrivals(self) -> bool {
         matches!(self, Self::HeadDrop)
     }
 
-    /// The number of the queue inside it that a packet waits in: packets of different ones can overtake each
-    /// other.
+    /// The inner queue of a packet. Packets of different inner queues can overtake each other.
     pub const fn queue_of(self, packet: &Packet) -> u32 {
         match self {
             Self::FqCodel(..) | Self::FqPie(..) | Self::Sfq(_) | Self::Cake(_) => packet.flow.0,
@@ -238,7 +235,7 @@ impl HtbConfig {
         Self { rate: None, burst: tc_burst(), overhead: Bytes(0), class: vec![class] }
     }
 
-    /// Finds rates that Linux cannot count.
+    /// Rejects rates that Linux cannot represent.
     fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
         if let Some(rate) = self.rate {
             faults.below("rate", |faults| check_rate(rate, mtu, self.burst, faults));
@@ -304,7 +301,7 @@ impl QueueConfig {
     fn linux_discipline(&self, mtu: Bytes, is_alone: bool) -> LinuxDiscipline {
         match &self.discipline {
             DisciplineConfig::DropTail(DropTailConfig { red: Some(red) }) => LinuxDiscipline::Red(red.into()),
-            // The latter two are rejected.
+            // `check_linux` rejects the latter two.
             DisciplineConfig::DropTail(_) | DisciplineConfig::RandomDrop | DisciplineConfig::User { .. } => {
                 if is_alone {
                     LinuxDiscipline::Netem

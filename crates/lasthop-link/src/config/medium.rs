@@ -1,4 +1,4 @@
-//! Media: what several stations and both directions of a hop share.
+//! Media, which several stations and both directions of a hop share.
 
 use lasthop_core::{Direction, Duration, Faults, Instant};
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub enum MediumConfig {
 }
 
 impl MediumConfig {
-    /// Its `kind` in scenarios, which is also the key of a host with what the station states.
+    /// Its `kind` in scenarios, which is also the key of a host's properties as a station.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Wifi(_) => "wifi",
@@ -46,9 +46,8 @@ pub enum MediumSetup<'a> {
 }
 
 impl MediumSetup<'_> {
-    /// The capacity of a direction in bit/s, from the start and after each change: the rate of the station
-    /// that is the fastest then. On Wi-Fi no packets reach it: headers, waiting and acknowledgements take
-    /// time, too.
+    /// The capacity of a direction in bit/s, from the start and after each change: the rate of the fastest station
+    /// at the time. On Wi-Fi, packets cannot reach it, because headers, backoff and ACKs take time, too.
     pub fn rates(&self, direction: Direction) -> Vec<(Instant, f64)> {
         let courses: Vec<Vec<(Instant, f64)>> = match self {
             Self::Wifi(wifi, stations) => stations.iter().map(|station| station.rates(wifi)).collect(),
@@ -96,7 +95,7 @@ impl MediumSetup<'_> {
         }
     }
 
-    /// The medium in words, as a label.
+    /// A description of the medium, as a label.
     pub fn words(&self) -> String {
         match self {
             Self::Wifi(wifi, _) => wifi.words(),

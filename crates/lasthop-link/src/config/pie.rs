@@ -12,14 +12,14 @@ use super::fair::FlowsConfig;
 pub struct PieConfig {
     /// Target delay; 15 ms if absent.
     pub target: Duration,
-    /// Time between two updates of the drop probability; 15 ms if absent. Linux rounds it up to its ticks, to
-    /// 16 ms say.
+    /// Time between two updates of the drop probability; 15 ms if absent. Linux rounds it up to whole ticks, for
+    /// example to 16 ms.
     pub tupdate: Duration,
     /// Mark ECN-capable packets instead of dropping them (RFC 3168). If absent, only FQ-CoDel does.
     pub ecn: bool,
 }
 
-/// What RFC 8033 recommends (sections 4.2 and 5.1).
+/// The recommendations of RFC 8033, sections 4.2 and 5.1.
 impl Default for PieConfig {
     fn default() -> Self {
         Self { target: Duration::from_millis(15), tupdate: Duration::from_millis(15), ecn: false }

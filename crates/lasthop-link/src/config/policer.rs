@@ -4,19 +4,18 @@ use lasthop_core::{Bytes, Faults, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A larger bucket could not be counted in 64 bits.
+/// A larger bucket would overflow 64 bits.
 const BURST_MAX: Bytes = Bytes(1_000_000_000);
 
-/// A policer: a token bucket that drops what comes too fast, and never queues (like `tc police` of Linux, or
-/// RFC 2697 without its excess burst).
+/// A policer: a token bucket that drops packets above its rate and never queues (like `tc police` of Linux, or RFC
+/// 2697 without its excess burst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicerConfig {
     /// The rate at which the bucket fills, counted over IP packets.
     #[schemars(extend("examples" = ["1 Mbit/s"]))]
     pub rate: Rate,
-    /// The most that the bucket holds, and what it holds at the start. It must hold a packet of the largest
-    /// size.
+    /// The size of the bucket, which is full at the start. It must hold a packet of the largest size.
     #[schemars(extend("examples" = ["15 kB"]))]
     pub burst: Bytes,
 }

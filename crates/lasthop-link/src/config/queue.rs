@@ -16,18 +16,17 @@ use super::pie::{FqPieConfig, PieConfig};
 use super::red::{DropTailConfig, RedConfig};
 use crate::algorithm::{QueueAlgorithm, QueueSetup};
 
-/// The router queue: drop-tail, with RED in front of the limit if asked for, or another discipline.
+/// The router queue: drop-tail, optionally with RED, or another discipline.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(transform = one_table)]
 pub struct QueueConfig {
-    /// Maximum size of the queue; an arriving packet that would exceed it is dropped. If a direction states
-    /// none, its router queue holds the product of the link's rate and the round-trip time, but at least 10
-    /// packets.
+    /// Maximum size of the queue; an arriving packet that would exceed it is dropped. If absent, the product of the
+    /// link's rate and the round-trip time, but at least 10 packets.
     pub limit: QueueSize,
     /// Which packets are dropped before the queue is full, and how.
     #[schemars(flatten)]
     pub discipline: DisciplineConfig,
-    /// Stated keys that change nothing: they repeat a default, or belong to another discipline.
+    /// Keys in the file without effect: they repeat a default, or belong to another discipline.
     #[schemars(skip)]
     pub ineffective: Vec<String>,
 }
@@ -38,7 +37,7 @@ pub struct QueueConfig {
 pub enum DisciplineConfig {
     /// No drops before the queue is full, except by RED.
     DropTail(DropTailConfig),
-    /// An arrival that exceeds the limit is kept, and the head is dropped (Lakshman, Neidhardt and Ott 1996),
+    /// If an arrival exceeds the limit, the head of the queue is dropped (Lakshman, Neidhardt and Ott 1996),
     /// so that the sender detects the loss earlier.
     DropHead,
     /// If an arrival exceeds the limit, a packet is dropped: each waiting packet and the arrival with equal
@@ -46,29 +45,29 @@ pub enum DisciplineConfig {
     RandomDrop,
     /// Controlled delay (RFC 8289): drops from the head of the queue while packets wait too long.
     Codel(CoDelConfig),
-    /// Flow queue CoDel (RFC 8290): a queue with CoDel for each flow; the queues take turns.
+    /// Flow queue CoDel (RFC 8290): a queue with CoDel for each flow, in round robin.
     #[serde(rename = "fq_codel")]
     FqCodel(FqCoDelConfig),
     /// Proportional integral controller enhanced (RFC 8033): drops packets at random on arrival, to hold a
     /// target delay.
     Pie(PieConfig),
-    /// A queue with PIE for each flow; the queues take turns.
+    /// A queue with PIE for each flow, in round robin.
     #[serde(rename = "fq_pie")]
     FqPie(FqPieConfig),
     /// Dual queue coupled AQM (RFC 9332): a low-latency queue for packets with ECT(1), and a queue for all
     /// others.
     #[serde(rename = "dualpi2")]
     DualPi2(DualPi2Config),
-    /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow; the queues take turns, and the
-    /// longest one drops from its tail.
+    /// Stochastic fairness queueing (INFOCOM 1990): a queue for each flow, in round robin; the longest one drops
+    /// from its tail.
     Sfq(FlowsConfig),
     /// Common applications kept enhanced (LANMAN 2018): a shaper, classes by code point, a queue for each
     /// flow with CoDel and BLUE, fairness among hosts, and a filter of ACKs.
     Cake(CakeConfig),
-    /// Your own discipline, on the model engine only. It gets the limit, but need not respect it.
+    /// A custom discipline, on the model engine only. It receives the limit, but need not enforce it.
     #[serde(untagged)]
     User {
-        /// Where it is.
+        /// Location of the code.
         discipline: UserDiscipline,
     },
 }
@@ -78,7 +77,7 @@ pub type UserDiscipline = UserCode<QueueSetup, dyn QueueAlgorithm>;
 const TAG: &str = "discipline";
 
 impl DisciplineConfig {
-    /// Every discipline of this program, with its defaults.
+    /// Every built-in discipline, with its defaults.
     pub fn all() -> [Self; 10] {
         [
             Self::default(),
@@ -137,7 +136,7 @@ impl QueueConfig {
         Self { limit, discipline: DisciplineConfig::default(), ineffective: Vec::new() }
     }
 
-    /// RED, if that is in front of the limit.
+    /// RED, if it is on.
     pub fn red(&self) -> Option<&RedConfig> {
         let DisciplineConfig::DropTail(DropTailConfig { red }) = &self.discipline else { return None };
         red.as_ref()
@@ -149,7 +148,7 @@ impl QueueConfig {
         Some(cake)
     }
 
-    /// Finds faults of one of `queues` that have the same size as this one.
+    /// Checks this queue, one of `queues` equal ones.
     pub(super) fn check(&self, mtu: Bytes, queues: usize, faults: &mut Faults) {
         self.check_limit(mtu, queues, faults);
         self.check_keys(faults);
@@ -210,7 +209,7 @@ impl QueueConfig {
     }
 }
 
-/// The keys of the discipline stand beside the limit. Those that are not stated have its defaults.
+/// The keys of the discipline are in the same table as the limit.
 impl<'de> Deserialize<'de> for QueueConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         fn read<T: DeserializeOwned, E: de::Error>(value: Value) -> Result<T, E> {
@@ -237,7 +236,7 @@ impl<'de> Deserialize<'de> for QueueConfig {
     }
 }
 
-/// Only what is stated or differs from a default is written, and whether there is RED.
+/// Writes only keys that are in the file or differ from a default, and whether there is RED.
 impl Serialize for QueueConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut table = Map::new();
@@ -253,7 +252,7 @@ impl Serialize for QueueConfig {
     }
 }
 
-/// A value whose nulls are none: TOML has no null, and leaves out what is none.
+/// A value without its nulls, which TOML cannot express.
 struct Written<'a>(&'a Value);
 
 impl Serialize for Written<'_> {
@@ -268,8 +267,8 @@ impl Serialize for Written<'_> {
     }
 }
 
-/// A schema of one table with the keys of all disciplines: a level of a scenario may state one of them without
-/// the discipline.
+/// Turns the schema into one table with the keys of all disciplines, because a level of a scenario may set a key
+/// without the discipline.
 fn one_table(schema: &mut Schema) {
     let Some(Value::Array(kinds)) = schema.remove("anyOf") else { return };
     let (mut names, mut keys) = (Vec::new(), Map::new());

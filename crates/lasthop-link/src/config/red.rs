@@ -13,15 +13,15 @@ pub struct DropTailConfig {
 }
 
 /// Random early detection (Floyd and Jacobson 1993). Both thresholds must have the same unit, which is also
-/// the unit of the average. RED judges a packet at its arrival, before the limit is checked. The average
-/// covers the router queue without the link's send buffer and without the arriving packet.
+/// the unit of the average. RED decides on a packet at its arrival, before the limit is checked. The average
+/// includes neither the link's send buffer nor the arriving packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedConfig {
-    /// Average below which nothing is dropped.
+    /// Average queue below which no packet is dropped.
     #[schemars(extend("examples" = ["5 packets"]))]
     pub min: QueueSize,
-    /// Average from which everything is dropped.
+    /// Average queue from which every packet is dropped.
     #[schemars(extend("examples" = ["15 packets"]))]
     pub max: QueueSize,
     /// Probability of a drop just below `max`, before the correction by the count.
@@ -39,13 +39,12 @@ pub struct RedConfig {
     /// section 7); a marked packet can still meet a full queue. Other packets are dropped.
     #[serde(default)]
     pub ecn: bool,
-    /// From `max` on the probability rises to 1 at twice `max`, instead of at once (Floyd 2000,
+    /// Above `max`, the probability rises linearly to 1 at twice `max`, instead of being 1 (Floyd 2000,
     /// "Recommendation on using the gentle variant of RED").
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gentle: bool,
     /// Every half second, `max_probability` is adapted between 1 % and 50 % to hold the average midway
-    /// between the thresholds (Floyd, Gummadi and Shenker 2001, "Adaptive RED"). The stated value is the
-    /// initial one.
+    /// between the thresholds (Floyd, Gummadi and Shenker 2001, "Adaptive RED"). Its value here is the initial one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adaptive: bool,
 }

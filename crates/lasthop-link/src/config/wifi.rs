@@ -12,7 +12,7 @@ use crate::timetable::Timetable;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WifiConfig {
-    /// The standard, which sets slots, preambles, contention windows and what can be aggregated.
+    /// The standard, which sets slots, preambles, contention windows and aggregation.
     #[serde(default)]
     pub standard: Standard,
     /// The queues of the access point, and of each station towards it.
@@ -22,11 +22,11 @@ pub struct WifiConfig {
     /// otherwise, which is the limit of mac80211.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<QueueSize>,
-    /// How often a frame is sent again before it is given up.
+    /// Number of retransmissions of a frame before it is dropped.
     #[serde(default = "retries")]
     #[schemars(range(max = 255))]
     pub retries: u32,
-    /// Longer frames ask for the air with RTS and CTS; none does if absent.
+    /// Frames longer than this use RTS/CTS; off if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rts_threshold: Option<Bytes>,
     /// Maximum number of packets in a frame, at most 64, which is the default of n, ac and ax. The other
@@ -36,23 +36,23 @@ pub struct WifiConfig {
     /// Maximum length of a frame with several packets; that of the standard if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_ampdu: Option<Bytes>,
-    /// Share of the air that other networks take.
+    /// Share of airtime that other networks use.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub busy: Probability,
 }
 
-/// What a host states as a station of a Wi-Fi network.
+/// Properties of a host as a station of a Wi-Fi network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WifiStation {
-    /// Rate of the physical layer, in both directions. If absent, that of a good link of the standard: 11,
-    /// 54, 54, 130, 780 or 1201 Mbit/s for b, a, g, n, ac, ax. With a course, it is only nominal.
+    /// Rate of the physical layer, in both directions. If absent, that of a good link of the standard: 11, 54, 54,
+    /// 130, 780 or 1201 Mbit/s for b, a, g, n, ac, ax. With a course, it is only nominal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// A CSV file, relative to the folder of the scenario, with the rate over time: `time_s` and `rate_bps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Timetable>,
-    /// Share of the packets that the air loses in each attempt, in both directions.
+    /// Share of packets that are lost in each attempt, in both directions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub error: Probability,
 }
@@ -76,17 +76,17 @@ pub enum Standard {
     Ax,
 }
 
-/// How packets wait for the air.
+/// Queues of packets that wait for transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WifiQueue {
-    /// One queue for all stations. A frame is for the station of the packet that has waited longest.
+    /// One queue for all stations. A frame goes to the station of the packet that has waited longest.
     Fifo,
-    /// A queue with FQ-CoDel for each station; the stations take turns.
+    /// A queue with FQ-CoDel for each station, in round robin.
     #[default]
     #[serde(rename = "fq_codel")]
     FqCodel,
-    /// The same, and each station gets the same share of the air, as in mac80211.
+    /// The same, but each station gets the same share of airtime, as in mac80211.
     Airtime,
 }
 
@@ -114,7 +114,7 @@ impl Standard {
         })
     }
 
-    /// Whether frames carry several packets and categories differ.
+    /// True if frames carry several packets and access categories differ.
     pub(crate) const fn aggregates(self) -> bool {
         matches!(self, Self::N | Self::Ac | Self::Ax)
     }
@@ -170,7 +170,7 @@ impl WifiConfig {
 }
 
 impl WifiStation {
-    /// A station that states nothing.
+    /// A station with defaults only.
     pub const PLAIN: Self = Self { rate: None, course: None, error: Probability::ZERO };
 
     /// The rates over time, in bit/s; the first from the start.

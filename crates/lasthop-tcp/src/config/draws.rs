@@ -2,8 +2,8 @@
 
 use lasthop_core::RandomStream;
 
-/// A stream of random numbers, or none before an engine gives one. It is not part of the configuration, so
-/// all values compare as equal.
+/// The random stream of an algorithm, once an engine has set it. It is not part of the configuration, so all
+/// values compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct Draws(Option<RandomStream>);
 
@@ -12,7 +12,7 @@ impl Draws {
     ///
     /// # Panics
     ///
-    /// If no engine has supplied one.
+    /// If no engine has set it.
     pub(crate) fn stream(&self) -> RandomStream {
         self.0.clone().expect("an engine gives every end a stream")
     }

@@ -24,7 +24,7 @@ enum Need {
     ConstantDelay,
     Only(Stack),
     Not(Stack),
-    /// The stack that has these rules of recovery.
+    /// The stack that supports these rules of recovery.
     Own,
 }
 
@@ -32,7 +32,7 @@ enum Need {
 #[derive(Debug)]
 pub struct Rule {
     pub key: &'static str,
-    /// True if its value has the requirement.
+    /// True if its current value has the requirement.
     is_on: fn(&TcpConfig) -> bool,
     needs: Need,
     /// Its value without a requirement, in TOML.
@@ -105,7 +105,7 @@ pub static RULES: [Rule; 34] = [
 ];
 
 impl Rule {
-    /// A value of the switch that requires a different value of another switch.
+    /// True if the value of the switch requires a different value of another switch.
     pub fn is_broken(&self, tcp: &TcpConfig) -> bool {
         (self.is_on)(tcp) && !self.needs.is_met(tcp)
     }
@@ -179,7 +179,7 @@ impl Need {
 }
 
 impl TcpConfig {
-    /// Finds switches that are out of range or contradict each other, in a run that lasts up to `time_limit`.
+    /// Rejects switches that are out of range or contradict each other, in a run of up to `time_limit`.
     pub fn check(&self, time_limit: Duration, faults: &mut Faults) {
         self.check_ranges(faults);
         for (key, value) in [("rto_min", self.rto_min), ("rto_initial", self.rto_initial)] {
