@@ -1,8 +1,8 @@
 //! Capture files, record by record: pcap and pcapng, either byte order, any clock resolution.
 //!
 //! The parsers are those of pcap-parser; this module does the framing. A record is passed to its parser only
-//! when it is complete. So truncated files, damaged files and files that are not captures can be told apart,
-//! each with the place of the fault.
+//! when it is complete. So errors distinguish truncated files, damaged files and files that are not captures,
+//! and give the place of the fault.
 
 use crate::error::CaptureError;
 use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, parse_block_be, parse_block_le};

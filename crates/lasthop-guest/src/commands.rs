@@ -1,4 +1,4 @@
-//! Commands of root, one after the other, each in a network of its own.
+//! Commands of root, run one after the other, each in a separate network namespace.
 
 use lasthop_host::namespace::lone_network;
 use nix::errno::Errno;
@@ -28,18 +28,18 @@ pub struct CommandSpec {
 pub struct Ended {
     /// Exit code, or 128 and the signal that ended it.
     code: i32,
-    /// What it wrote on both streams.
+    /// Its output on both streams.
     output: String,
     /// Virtual time from its start to its end.
     elapsed_ns: u128,
 }
 
-/// What shells add to the signal that ended a command.
+/// Offset that shells add to the signal that ended a command.
 const SIGNAL_BASE: i32 = 128;
 /// A sleep ends when it is over, not up to 50 us later.
 const NO_SLACK_NS: u64 = 1;
 
-/// Runs the commands in this environment, and hands out what became of each as soon as it has ended.
+/// Runs the commands in this environment, and reports each outcome as soon as the command has ended.
 pub fn run(
     commands: &[CommandSpec],
     environment: &[(String, String)],

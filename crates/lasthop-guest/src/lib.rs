@@ -2,8 +2,8 @@
 //! it like the live engine, sends the answer to the host and powers off. It runs replications of a scenario,
 //! or the user's programs.
 //!
-//! All waiting happens in epoll. The guest's clock stands still while anything computes, so a program that
-//! polls in a loop would wait forever.
+//! All waiting happens in epoll. The guest's clock stops while any process computes, so polling in a loop would
+//! never end.
 
 mod commands;
 mod programs;

@@ -1,4 +1,4 @@
-//! The user's programs. They see this machine's root, read-only, under a file system that takes their writes.
+//! The user's programs. They see this machine's root file system, read-only, under an overlay for their writes.
 
 use crate::commands::{self, CommandSpec};
 use lasthop_host::guest::{Outcome, User};
@@ -57,7 +57,7 @@ enum Told {
 pub struct Answer {
     #[serde(flatten)]
     told: Told,
-    /// Whether there is no room left for the programs' writes.
+    /// True if the overlay is full.
     overlay_full: bool,
 }
 
@@ -166,7 +166,7 @@ fn make_devices(files: &[(String, u64)]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes the host's standard streams, or a terminal in front, those of this process and all programs.
+/// Sets the standard streams of this process and all programs to the host's, or to a terminal connected to them.
 fn take_streams(spec: &ProgramsSpec) -> Result<Option<Terminal>, Box<dyn Error>> {
     let open = |name| OpenOptions::new().read(true).write(true).open(Path::new(FILES).join(name));
     let [stdin, stdout, stderr]: [File; 3] = [open("stdin")?, open("stdout")?, open("stderr")?];

@@ -1,4 +1,4 @@
-//! Batches of system calls. In lasthop's own guest the kernel runs a batch in one call, because entering that
+//! Batches of system calls. The kernel of lasthop's guest runs a batch in one call, because entering that
 //! kernel costs far more than most calls do (`batched_calls.h` in `python/lasthop/engines/kernel`).
 
 use libc::{c_int, c_long, c_uint};
@@ -207,7 +207,7 @@ pub fn send_each(socket: &impl AsFd, writes: &[Write<'_>], flags: c_int) -> Resu
     Ok(messages[..sent].iter().map(|message| message.msg_len as usize).collect())
 }
 
-/// Whether this kernel supports batches; other kernels have no system call with this number.
+/// True if this kernel supports batches; other kernels have no system call with this number.
 pub fn are_batched() -> bool {
     static ARE_BATCHED: OnceLock<bool> = OnceLock::new();
     *ARE_BATCHED.get_or_init(|| {

@@ -15,15 +15,14 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Time after the start of Linux' monotonic clock at which its tick counter becomes zero (`INITIAL_JIFFIES`).
 const TICKS_WRAP: Duration = Duration::from_secs(300);
 const READY_MAX: usize = 64;
-/// Number of packets read together: a host mostly sends one or two at a time, and one more read shows the
-/// end.
+/// Number of packets read together: a host mostly sends one or two at a time, and another read detects the end.
 pub const READ_TOGETHER: usize = 4;
-/// Name of the timer among the ready files.
+/// Name of the timer among ready files.
 const TIMER: u64 = u64::MAX;
 /// Interval of checks whether a rest is due.
 const REST_INTERVAL: Duration = Duration::from_millis(1);
-/// A real-time program rests for one part in this number of its time. If it rests less than a twentieth of
-/// each second, Linux stops it for that long (`kernel.sched_rt_runtime_us`): packets would be 50 ms late.
+/// A real-time program rests for 1/`REST_SHARE` of its time. If it rests for less than 50 ms of each second, Linux
+/// stops it for that long (`kernel.sched_rt_runtime_us`), and packets would be 50 ms late.
 const REST_SHARE: u64 = 10;
 
 /// Time since the start of a run, on the monotonic clock.
@@ -179,8 +178,8 @@ pub struct Waiter {
     spin: Duration,
     rest: Option<Rest>,
     events: Vec<EpollEvent>,
-    /// Files that were found ready when calls were made with [`Waiter::make_and_look`].
-    found: Vec<u64>,
+    /// Files that [`Waiter::make_and_look`] has reported as ready.
+    ready: Vec<u64>,
     devices: Vec<Device>,
     /// The device that is likely to be ready next.
     expected: Option<usize>,
@@ -207,7 +206,7 @@ impl Waiter {
             spin,
             rest,
             events,
-            found: Vec::new(),
+            ready: Vec::new(),
             devices: Vec::new(),
             expected: None,
         })
@@ -257,16 +256,16 @@ impl Waiter {
         ready: &mut Vec<u64>,
     ) -> io::Result<CallResults<N, Instant>> {
         ready.clear();
-        if N == 0 && !self.found.is_empty() {
-            ready.append(&mut self.found);
+        if N == 0 && !self.ready.is_empty() {
+            ready.append(&mut self.ready);
             return Ok((calls.each_ref().map(Call::result), Some(self.now)));
         }
         if let Some(rest) = &mut self.rest {
             rest.take(self.now)?;
         }
         let (made, mut count) = self.look_for(calls, due)?;
-        while let Some(found) = count {
-            self.tell(found, ready);
+        while let Some(number) = count {
+            self.tell(number, ready);
             if !ready.is_empty() || due.is_some_and(|due| due <= self.now) {
                 return Ok((made, Some(self.now)));
             }
@@ -298,9 +297,9 @@ impl Waiter {
         let Ok((made, count)) = self.look(calls, Some(Timer { due: Some(due) }), 0) else {
             return [Err(Errno::EINTR); N];
         };
-        let mut found = std::mem::take(&mut self.found);
-        self.tell(count.unwrap_or(0), &mut found);
-        self.found = found;
+        let mut ready = std::mem::take(&mut self.ready);
+        self.tell(count.unwrap_or(0), &mut ready);
+        self.ready = ready;
         made
     }
 
@@ -411,13 +410,13 @@ mod tests {
         let (far, mut ready, mut time) = (Instant::ZERO + Duration::from_secs(3600), Vec::new(), [zero(); 2]);
         let [first, second] = &mut time;
         let made = waiter.make_and_look([Call::clock(first), Call::clock(second)], far);
-        assert_eq!((made, waiter.found.len()), ([Ok(0); 2], 0));
+        assert_eq!((made, waiter.ready.len()), ([Ok(0); 2], 0));
         let [first, _] = &mut time;
         let made = waiter.make_and_look([Call::write(&writer, b"ab"), Call::clock(first)], far);
-        assert_eq!((made, &waiter.found[..]), ([Ok(2), Ok(0)], &[7][..]));
+        assert_eq!((made, &waiter.ready[..]), ([Ok(2), Ok(0)], &[7][..]));
         drop(reader);
         waiter.wait(Some(far), &mut ready).unwrap();
-        assert_eq!((&ready[..], waiter.found.len(), waiter.armed), (&[7][..], 0, Some(far)));
+        assert_eq!((&ready[..], waiter.ready.len(), waiter.armed), (&[7][..], 0, Some(far)));
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub struct RunFacts {
 pub struct Emulator<'a, F, O> {
     pub hop: Hop<F, O>,
     pub lateness: Lateness,
-    /// Packets that a host did not accept, because it had brought its link down, say.
+    /// Packets that a host did not accept, for example because its link was down.
     pub not_taken: u64,
     tuns: Vec<&'a Tun>,
     router: Option<LinuxRouter>,
@@ -125,7 +125,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Ok(())
     }
 
-    /// Whether, in a guest, the only thing to do after the packet just fetched is to wait for the next one.
+    /// True if, in a guest, only a wait follows the packet just fetched.
     fn is_followed_by_wait(&mut self, now: Instant) -> bool {
         are_batched() && self.router.is_none() && self.hop.packets_inside() > 1 && self.hop.is_last(now)
     }
@@ -141,7 +141,7 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         Ok(())
     }
 
-    /// No more packets have left the router: a class that is empty has dropped the missing packets.
+    /// Called when no more packets have left the router: an empty class has dropped its missing packets.
     fn look_for_losses(&mut self, now: Instant, host: Host) -> Result<(), Error> {
         let Some(router) = &self.router else { return Ok(()) };
         let mut empty = self.hop.inside(host);

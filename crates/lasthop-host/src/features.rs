@@ -61,12 +61,12 @@ fn has_sysctl(name: &str) -> bool {
     fs::exists(format!("/proc/sys/net/ipv4/{name}")).unwrap_or(false)
 }
 
-/// Whether this kernel has the ECN of RFC 9768, as Linux has since 6.18.
+/// True if this kernel has the ECN of RFC 9768 (Linux 6.18).
 fn has_accurate_ecn() -> bool {
     has_sysctl("tcp_ecn_option")
 }
 
-/// The metrics of the routes between hosts of short flows, which have addresses of their own for that.
+/// The metrics of the routes between hosts of short flows, which have separate addresses for that purpose.
 pub fn short_metrics(scenario: &Scenario, tcp: &TcpConfig, hosts: &ShortHosts) -> Vec<RouteMetric> {
     let segment = scenario.segment_bytes_with(tcp);
     metrics(tcp, segment, hosts.initial_window, hosts.receive_window_initial)
@@ -148,10 +148,10 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Whether Linux does as the scenario says; if it does not, the difference and its effect.
+/// True if Linux behaves like the scenario; otherwise the difference and its effect.
 type Setting = (bool, String, &'static str);
 
-/// `accurate_ecn`: whether the kernel has it.
+/// `accurate_ecn` is true if the kernel supports it.
 fn differences(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Difference> {
     let settings = recovery_settings(tcp).into_iter().chain(timing_settings(tcp, accurate_ecn));
     let different = settings.filter(|(is_same, ..)| !is_same);

@@ -1,4 +1,4 @@
-//! Generic netlink: families of requests, to which the kernel gives numbers when it starts.
+//! Generic netlink: families of requests, whose numbers the kernel assigns at boot.
 
 use crate::netlink::{connect, exchange};
 use netlink_packet_core::{DefaultNla, Emitable, NLM_F_ACK, NetlinkPayload, NetlinkSerializable};
@@ -36,7 +36,7 @@ impl Requests {
         Ok(Self { socket, family: number.ok_or_else(missing)? })
     }
 
-    /// Sends a request, and waits until the kernel has done it.
+    /// Sends a request, and waits until the kernel has processed it.
     pub fn send(&self, command: u8, attributes: Vec<DefaultNla>) -> io::Result<()> {
         let request = Request { family: self.family, command, attributes };
         exchange::<_, GenlMessage<GenlCtrl>>(&self.socket, request, NLM_F_ACK).map(drop)

@@ -93,7 +93,7 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// Whether `got` is the packet `sent` after a router, which decrements the time to live (RFC 1812, section
+/// True if `got` is the packet `sent` after a router, which decrements the time to live (RFC 1812, section
 /// 5.3.1) and may mark the packet (RFC 3168).
 pub fn is_same(sent: &[u8], got: &[u8]) -> bool {
     // Time to live and checksum, or the hop limit of IPv6.
@@ -105,7 +105,7 @@ pub fn is_same(sent: &[u8], got: &[u8]) -> bool {
     sent.len() == got.len() && sent.iter().zip(got).enumerate().all(same)
 }
 
-/// Whether an IPv4 packet has the congestion-experienced mark (RFC 3168, section 5).
+/// True if an IPv4 packet has the congestion-experienced mark (RFC 3168, section 5).
 pub fn is_marked(packet: &[u8]) -> bool {
     matches!(packet, [first, class, ..]
         if *first >> 4 == 4 && class & 0b11 == IpEcn::CongestionExperienced as u8)

@@ -43,11 +43,10 @@ impl Frame {
 
 /// Maps real packets to the flows of a run and to the packets of the models and the analysis.
 pub trait Flows {
-    /// The end of its flow at which the host with this number sends a packet; none if the network has no way
-    /// for it.
+    /// The end of its flow at which the host with this number sends a packet; `None` if there is no route.
     fn sender(&self, host: usize, headers: &Headers<'_>) -> Option<Host>;
 
-    /// The application of a flow, and its way among those of the application.
+    /// The application of a flow, and its index among the paths of the application.
     fn way(&self, flow: FlowId) -> (u32, usize);
 
     /// The flow, the port of the server, and the transport part of a packet that `sender` sends. Called
@@ -97,8 +96,8 @@ impl Flows for OneFlow {
     }
 }
 
-/// Rejects links within a tree of hops that duplicate packets: on a later hop, a copy no longer follows the
-/// packet whose bytes it has.
+/// Rejects links within a tree of hops that duplicate packets: on a later hop, a copy no longer follows its
+/// original, from which it takes its bytes.
 pub fn needs_single_packets(scenario: &Scenario) -> Result<(), Error> {
     let sides = scenario.hop.iter().flat_map(|(name, hop)| {
         [Direction::Down, Direction::Up].map(|direction| (name, direction, hop.side(direction)))
@@ -154,7 +153,7 @@ pub struct Hop<F, O> {
     next_serial: u64,
     /// Number of flows that the network knows.
     announced: u32,
-    /// The places whose queues are shown, down and up.
+    /// The places whose queues the status displays, down and up.
     bottlenecks: [Place; 2],
     flows: F,
     /// The observer of every packet; the events are those of the model engine.
@@ -272,7 +271,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         Some(Delivery { due, host: self.arena.get(id).direction.sender().other(), id })
     }
 
-    /// Whether nothing else is due by `now` after the packet just fetched.
+    /// True if nothing else is due by `now` after the packet just fetched.
     pub fn is_last(&mut self, now: Instant) -> bool {
         if self.next.is_none() {
             self.next = self.poll_released();
@@ -305,7 +304,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         self.frames[entry.id.index()].bytes()
     }
 
-    /// Whether the owner's router is believed to have no room for a packet.
+    /// True if the owner's router is believed to have no room for a packet.
     pub fn is_full(&self, entry: Entry) -> bool {
         let packet = self.arena.get(entry.id);
         self.routers.as_ref().is_some_and(|routers| routers[entry.direction as usize].is_full(packet))
@@ -337,7 +336,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     }
 
     /// The packet in `frame`, which gets another buffer in exchange, has left the owner's router towards
-    /// `host`. It arrives at once if the link after the router has no delay. The packets that the queue
+    /// `host`. It arrives immediately if the link after the router has no delay. The packets that the queue
     /// discipline should have sent before it are lost.
     pub fn leave(&mut self, now: Instant, host: Host, frame: &mut Frame) -> Result<Option<Delivery>, Error> {
         let Self { arena, frames, seen, routers, .. } = self;
@@ -435,7 +434,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     }
 }
 
-/// The owner's router has dropped a packet that it had taken in.
+/// The owner's router has dropped a packet that it had accepted.
 fn drop_inside<O: Observer>(
     now: Instant,
     id: PacketId,

@@ -64,7 +64,7 @@ impl<'a> Hosts<'a> {
         self.namespaces.iter().map(|namespace| namespace.mptcp.is_some())
     }
 
-    /// The namespace of the web server of the scenario's pages, if it is a program of its own.
+    /// The namespace of the web server of the scenario's pages, if it is a separate program.
     pub fn web_server(&self) -> Option<usize> {
         let is_nginx = self.scenario.http.as_ref().is_some_and(|http| http.server == HttpServer::Nginx);
         let applications = self.scenario.applications();
@@ -100,7 +100,7 @@ impl<'a> Hosts<'a> {
         self.namespaces.iter().map(create).collect()
     }
 
-    /// A host's further addresses: windows of short flows are metrics of routes, so each kind has its own.
+    /// A host's further addresses: windows of short flows are metrics of routes, so each needs its own.
     fn further(&self, namespace: &Namespace<'_>) -> Vec<Further> {
         let (mut further, mut number) = (Vec::new(), 0);
         for (instance, ends) in self.scenario.applications().iter().zip(&self.of_pair) {
@@ -127,7 +127,7 @@ pub fn address_of(scenario: &Scenario, name: &str) -> Address {
     Address::edge(names.into_iter().position(|own| own == name).unwrap_or_default())
 }
 
-/// Rejects TCP settings and places of flows if hosts cannot have them.
+/// Rejects TCP settings and places of flows that real hosts do not support.
 pub fn needs_hosts(scenario: &Scenario) -> Result<(), Error> {
     let is_nginx = scenario.http.as_ref().is_some_and(|http| http.server == HttpServer::Nginx);
     for flow in scenario.flow.iter().filter(|flow| flow.tcp.is_some()) {

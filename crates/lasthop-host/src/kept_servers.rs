@@ -13,18 +13,18 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::epoll::EpollFlags;
 use std::fs::{self, File};
 
-/// Virtual time between two replications. The next retransmission of a connection is at most two minutes away
-/// (`TCP_RTO_MAX`), and one that has ended is remembered for one more (`TCP_TIMEWAIT_LEN`).
+/// Virtual time between two replications: the next retransmission of a connection is at most two minutes away
+/// (`TCP_RTO_MAX`), and TIME-WAIT lasts another minute (`TCP_TIMEWAIT_LEN`).
 const PAUSE: Duration = Duration::from_secs(240);
-/// The cache in which Linux keeps what TCP has learnt of other hosts (`tcp_metrics.c`), and the request that,
-/// without an address, removes all entries of the network namespace.
+/// Linux' cache of TCP metrics (`tcp_metrics.c`), and the request that, without an address, removes all entries of
+/// the network namespace.
 const TCP_METRICS: &str = "tcp_metrics";
 const TCP_METRICS_CMD_DEL: u8 = 2;
 
 /// The servers, and the hosts of the replication that they serve.
 #[derive(Debug)]
 pub struct KeptServers {
-    /// The hosts. Those at the edge are of one replication.
+    /// The hosts. Those at the edge are renewed for each replication.
     pub hosts: ProgramHosts,
     pub programs: Programs,
     has_served: bool,
@@ -52,9 +52,9 @@ impl KeptServers {
         Ok(Self { hosts, programs, has_served: false })
     }
 
-    /// Prepares the hosts for a replication: those at the edge are new, the servers' have forgotten the last.
+    /// Prepares the hosts for a replication: renews those at the edge, and clears the state of the servers'.
     pub fn prepare(&mut self, scenario: &Scenario, names: &[&str]) -> Result<(), Error> {
-        // The programs of each replication have a PID namespace of their own, beside that of the servers.
+        // The programs of each replication have a separate PID namespace, next to that of the servers.
         let own = File::open("/proc/self/ns/pid").context("cannot hold the PID namespace")?;
         setns(own, CloneFlags::CLONE_NEWPID).context("cannot return to the PID namespace")?;
         if !std::mem::replace(&mut self.has_served, true) {
@@ -71,7 +71,7 @@ impl KeptServers {
         self.hosts.renew(scenario, names)
     }
 
-    /// Carries what is left between the hosts, without delay or loss, until nothing can be left.
+    /// Carries the remaining packets between the hosts, without delay or loss, until all connections have ended.
     fn let_connections_end(&self, mtu: usize) -> Result<(), Error> {
         let mut waiter = Waiter::new(Clock::start()?, Duration::ZERO, false)?;
         let tuns = self.hosts.tuns();

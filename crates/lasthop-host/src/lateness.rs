@@ -22,7 +22,7 @@ pub struct LatenessSummary {
     pub p99_us: f64,
     pub p999_us: f64,
     pub max_us: f64,
-    /// Whether the 99.9 % quantile is within [`BOUND`].
+    /// True if the 99.9 % quantile is within [`BOUND`].
     pub valid: bool,
 }
 

@@ -1,5 +1,5 @@
-//! MPTCP of a host: its addresses, one for each of its ways, and Linux' path manager, which opens a subflow
-//! from each (`ip-mptcp(8)`; `Documentation/netlink/specs/mptcp_pm.yaml`).
+//! MPTCP of a host: its addresses, one per path, and Linux' path manager, which opens a subflow from each
+//! (`ip-mptcp(8)`; `Documentation/netlink/specs/mptcp_pm.yaml`).
 
 use crate::error::{Context, Error};
 use crate::generic_netlink::Requests;
@@ -27,17 +27,17 @@ const NESTED: u16 = 1 << 15;
 /// an application must not be able to write everything at once.
 const WRITE_BUFFERS: &str = "4096 16384 4194304";
 
-/// MPTCP at one end of a flow, as the scenario has it.
+/// MPTCP at one end of a flow, according to the scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Multipath<'a> {
     config: Option<&'a MptcpConfig>,
-    /// The ways of the host at the edge.
+    /// The hops of the paths of the host at the edge.
     ways: &'a [String],
     end: Host,
 }
 
 impl<'a> Multipath<'a> {
-    /// That of an end of a flow, if MPTCP carries it.
+    /// MPTCP of an end of a flow, if MPTCP carries it.
     pub fn of(scenario: &'a Scenario, flow: &'a Flow, end: Host) -> Option<Self> {
         let is_it = flow.stack == FlowStack::Mptcp;
         is_it.then(|| Self { config: flow.mptcp.as_deref(), ways: scenario.ways(flow), end })
@@ -58,7 +58,7 @@ impl<'a> Multipath<'a> {
 
 #[derive(Clone, Debug)]
 pub struct Mptcp {
-    /// The host's address on each of its ways, and whether it is a backup; empty for a host with one address.
+    /// The host's address on each path, and whether it is a backup; empty for a host with one address.
     endpoints: Vec<(Address, bool)>,
     further_subflows: u32,
     scheduler: Option<String>,
@@ -66,7 +66,7 @@ pub struct Mptcp {
 }
 
 impl Mptcp {
-    /// The host's addresses on all of its ways but the first.
+    /// The host's addresses on all paths except the first.
     pub fn further_addresses(&self) -> Vec<Address> {
         self.endpoints.iter().skip(1).map(|(address, _)| *address).collect()
     }
@@ -104,7 +104,7 @@ fn missing_scheduler(offered: &str, wanted: &str) -> Option<Error> {
     Some(Error::new(format!("mptcp.scheduler = \"{wanted}\": this kernel offers {has}; choose one of these")))
 }
 
-/// Rejects MPTCP on an engine without a kernel of lasthop's own.
+/// Rejects MPTCP on engines without lasthop's guest kernel.
 pub fn needs_no_mptcp(scenario: &Scenario) -> Result<(), Error> {
     scenario.flow.iter().position(|flow| flow.stack == FlowStack::Mptcp).map_or(Ok(()), |index| {
         Err(Error::new(format!(
@@ -114,7 +114,7 @@ pub fn needs_no_mptcp(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-/// Rejects what sockets of MPTCP cannot do.
+/// Rejects settings that MPTCP sockets do not support.
 pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
     let is_paced = |flow: &Flow, end| scenario.tcp_at(flow, end).pacing == Pacing::Socket;
     let of_mptcp = scenario.flow.iter().filter(|flow| flow.stack == FlowStack::Mptcp);
@@ -128,7 +128,7 @@ pub fn needs_plain_mptcp(scenario: &Scenario) -> Result<(), Error> {
     })
 }
 
-/// The attribute by which a subflow is to be opened from this address.
+/// The attribute that requests a subflow from this address.
 fn endpoint(address: Address, is_backup: bool) -> DefaultNla {
     let flags = FLAG_SUBFLOW | if is_backup { FLAG_BACKUP } else { 0 };
     let inner = [

@@ -15,16 +15,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// The least MTU of IPv6 (RFC 8200, section 5).
 const IPV6_MTU_MIN: u32 = 1280;
 const LOOPBACK_INDEX: u32 = 1;
-/// The addresses of a host on its second way and later ones have numbers above this.
+/// The addresses of a host on its second and later paths have numbers above this.
 const WAYS_FROM: u8 = 100;
 
-/// An address of a host, for IPv4 and for IPv6. Network 0 has the servers; each host at the edge has a
-/// network of its own, from 1 on. With one such host, its addresses are those of captures.
+/// An address of a host, for IPv4 and for IPv6. The servers are in network 0; each host at the edge has its own
+/// network, from 1. With one such host, its addresses are those of captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// The number of its network.
     pub network: u16,
-    /// Its number there, from 0 on: of one of the servers, or of a further address of a host.
+    /// Number in the network, from 0: that of a server, or of a further address of a host.
     pub number: u8,
 }
 
@@ -47,7 +47,7 @@ impl Address {
         Self { number, ..self }
     }
 
-    /// The address of a host on this one of its ways.
+    /// The address of a host on the path with this index.
     #[must_use]
     pub const fn on_way(self, way: usize) -> Self {
         if way == 0 { self } else { self.further(WAYS_FROM + way as u8) }
@@ -92,7 +92,7 @@ pub struct HostConfig {
     pub further: Vec<Further>,
     /// The queue discipline of its link, if packets do not go directly to the device.
     pub discipline: Option<&'static str>,
-    /// Its addresses on further ways.
+    /// Its addresses on further paths.
     pub ways: Vec<Address>,
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn new_network() -> Result<(), Error> {
     })
 }
 
-/// Takes the caller into a new network that has nothing but the loopback device.
+/// Moves the caller into a new network namespace with only the loopback device.
 pub fn lone_network() -> Result<(), Error> {
     new_network()?;
     let up = || Netlink::open()?.up(LOOPBACK_INDEX);

@@ -15,7 +15,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Limit of packets that wait for the emulator; it is large, because the models' LAN has no limit.
+/// Limit of packets that wait for the emulator: large, because the models' LAN has no limit.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 const NETWORK_BITS: u8 = 24;
 /// A reply to one request, with room to spare.

@@ -12,7 +12,7 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// Requests both, before a user namespace is entered, which removes the right. Children do not inherit
+    /// Requests both, before a user namespace is entered, which removes the permission. Children do not inherit
     /// them.
     pub fn acquire() -> Self {
         let parameters = libc::sched_param { sched_priority: 1 };

@@ -1,4 +1,4 @@
-//! The hosts of real programs: servers, and the client or the scenario's own hosts.
+//! The hosts of real programs: servers, and the client or the hosts of the scenario.
 
 use crate::emulator::HostFlows;
 use crate::error::Error;
@@ -20,7 +20,7 @@ const CLIENT: &str = "client";
 pub struct ProgramHosts {
     pub names: Vec<String>,
     pub namespaces: Vec<HostNamespace>,
-    /// The network between them: a scenario with a flow for each way of [`application`].
+    /// The network between them: a scenario with a flow for each [`application`].
     pub network: Scenario,
     servers: usize,
 }
@@ -85,7 +85,7 @@ impl ProgramHosts {
         self.namespaces.iter().map(|host| &host.tun).collect()
     }
 
-    /// These flows, between the hosts.
+    /// Combines these flows with the hosts' addresses.
     pub fn carrying<F: Flows>(&self, flows: F) -> BetweenHosts<F> {
         let addresses = self.namespaces.iter().map(|host| host.address.all()).collect();
         let has_ways = self.network.names_hops();
@@ -131,7 +131,7 @@ pub struct BetweenHosts<F> {
     pub flows: F,
     addresses: Vec<[IpAddr; 2]>,
     servers: usize,
-    /// True if the way of a packet depends on its hosts.
+    /// True if the route of a packet depends on its hosts.
     has_ways: bool,
     pub applications: Vec<u32>,
 }

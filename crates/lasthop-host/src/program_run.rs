@@ -25,8 +25,8 @@ const TIMED_OUT: i32 = 124;
 const PRINTED_BYTES: u64 = 1 << 24;
 const ERRORS_BYTES: u64 = 1 << 12;
 const SIGNALS: u64 = 0;
-/// Servers that stay have closed their connections when nothing has been sent for so long after the program's
-/// end: computing takes no time in a guest.
+/// After this time without packets since the program's end, kept servers have closed their connections: computing
+/// takes no time in a guest.
 const REST: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Debug, Serialize)]
@@ -44,9 +44,9 @@ pub struct ProgramFacts {
 #[derive(Debug)]
 pub struct ProgramSetup<'a> {
     pub guest: Option<&'a Guest<'a>>,
-    /// Servers that run already.
+    /// Servers that are already running.
     pub kept: Option<&'a KeptServers>,
-    /// Whether the emulator has real-time priority, and so must rest.
+    /// True if the emulator has real-time priority, and so must rest.
     pub rests: bool,
     /// The time before a deadline that is spent in a busy loop.
     pub spin: Duration,

@@ -31,10 +31,10 @@ const CANNOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// Time for the other programs to end by themselves.
 const GRACE: Duration = Duration::from_millis(500);
-/// Time for the servers to listen, and the interval at which they are looked at.
+/// Time for the servers to listen, and the interval of checks.
 const LISTEN_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY_MS: u16 = 10;
-/// The first word of an error that the first process tells.
+/// Prefix of an error that the first process reports.
 const ERROR: &str = "Error: ";
 const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
@@ -60,14 +60,14 @@ pub struct Commands<'a> {
     pub main: &'a [String],
     /// The host of that program, if it is not the first at the edge.
     pub host: Option<&'a str>,
-    /// Programs of servers, which start first. What they print goes to standard error, after the server's
+    /// Programs of servers, which start first. Their output goes to standard error, after the server's
     /// name.
     pub servers: &'a [HostProgram],
     /// Programs of hosts at the edge.
     pub others: &'a [HostProgram],
     /// Owner of the programs, if different from the user of this process.
     pub user: Option<&'a User>,
-    /// Whether the standard streams are a terminal for the main program only.
+    /// True if the standard streams are a terminal for the main program only.
     pub has_terminal: bool,
     /// Files for the output and the errors of the awaited programs; output of servers is then left out. If
     /// absent, the awaited programs have the standard streams.
@@ -78,7 +78,7 @@ pub struct Commands<'a> {
 pub struct Programs {
     init: Pid,
     /// Reports of the first process on the servers. It closes this pipe when they listen.
-    told: PipeReader,
+    reports: PipeReader,
     /// Pipe for the signal to start the programs of hosts at the edge.
     start: Option<OwnedFd>,
     /// Closed when this process ends, for any reason.
@@ -96,16 +96,21 @@ impl Programs {
             .context("cannot create a signalfd")?;
         let (watched, alive) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
         let (awaited, start) = pipe2(OFlag::O_CLOEXEC).context("cannot make a pipe")?;
-        let (told, tell) = pipe().context("cannot make a pipe")?;
+        let (reports, tell) = pipe().context("cannot make a pipe")?;
         unshare(CloneFlags::CLONE_NEWPID).context("cannot make a PID namespace")?;
         #[allow(unsafe_code)]
         // SAFETY: this process has one thread; otherwise, making the namespaces would have failed.
         match unsafe { fork() }.context("cannot start a process")? {
-            ForkResult::Parent { child } => {
-                Ok(Self { init: child, told, start: Some(start), _alive: alive, signals, stop_asked: false })
-            }
+            ForkResult::Parent { child } => Ok(Self {
+                init: child,
+                reports,
+                start: Some(start),
+                _alive: alive,
+                signals,
+                stop_asked: false,
+            }),
             ForkResult::Child => {
-                drop((alive, start, told));
+                drop((alive, start, reports));
                 let init = Init { signals, watched, start: awaited };
                 let code = init.run(commands, tell).unwrap_or_else(|error| {
                     eprintln!("Error: {error}");
@@ -122,7 +127,7 @@ impl Programs {
     pub fn await_servers(&self) -> Result<Option<String>, Error> {
         let cannot = "cannot wait for the servers";
         loop {
-            let files = [self.told.as_fd(), self.signals.as_fd()];
+            let files = [self.reports.as_fd(), self.signals.as_fd()];
             let mut files = files.map(|file| PollFd::new(file, PollFlags::POLLIN));
             poll(&mut files, PollTimeout::NONE).context(cannot)?;
             if files[0].any().unwrap_or(true) {
@@ -134,7 +139,7 @@ impl Programs {
             }
         }
         let mut text = String::new();
-        (&self.told).read_to_string(&mut text).context(cannot)?;
+        (&self.reports).read_to_string(&mut text).context(cannot)?;
         match text.strip_prefix(ERROR) {
             Some(error) => Err(Error::new(error)),
             None => Ok(Some(text).filter(|text| !text.is_empty())),
@@ -182,7 +187,7 @@ fn awaited() -> SigSet {
     FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
 }
 
-/// Unblocks, for a program, the signals that this process reads from a file.
+/// Unblocks, for a program, the signals that this process reads from a signalfd.
 fn deaf_no_more(command: &mut Command) -> &mut Command {
     #[allow(unsafe_code)]
     // SAFETY: the closure makes one system call and allocates nothing.
@@ -194,15 +199,15 @@ fn deaf_no_more(command: &mut Command) -> &mut Command {
 /// The signals to pass on that have arrived, and whether each came from a process; those of the terminal
 /// reach the programs by themselves.
 fn forwarded(signals: &SignalFd) -> Result<Vec<(Signal, bool)>, Error> {
-    let mut found = Vec::new();
+    let mut received = Vec::new();
     while let Some(info) = signals.read_signal().context("cannot read a signal")? {
         if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
             && FORWARDED.contains(&signal)
         {
-            found.push((signal, info.ssi_code <= 0));
+            received.push((signal, info.ssi_code <= 0));
         }
     }
-    Ok(found)
+    Ok(received)
 }
 
 type Environment<'a> = &'a [(String, String)];
@@ -217,7 +222,7 @@ struct Init {
 }
 
 impl Init {
-    /// Runs the commands until those awaited have ended; returns their exit code. Tells when servers listen.
+    /// Runs the commands until those awaited have ended; returns their exit code. Reports when servers listen.
     fn run(&self, commands: &Commands<'_>, mut tell: PipeWriter) -> Result<i32, Error> {
         set_pdeathsig(Signal::SIGKILL).context("cannot bind the programs to the emulator's lifetime")?;
         // It may have ended before that.
@@ -307,7 +312,7 @@ impl Init {
     }
 }
 
-/// What came of waiting for the servers.
+/// The outcome of waiting for the servers.
 enum Served {
     Listening,
     /// These do not listen in time.

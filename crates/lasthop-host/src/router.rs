@@ -1,10 +1,9 @@
-//! A Linux router between the hosts: a network namespace that forwards, with queue disciplines in place of
-//! the models.
+//! A Linux router between the hosts: a network namespace that forwards, with queue disciplines instead of the
+//! models.
 //!
-//! The router does not know of the emulator, which writes a packet into the device of one side and reads it
-//! from the device of the other side. To detect drops, the emulator reads the discipline's drop counter after
-//! each packet, because Linux has queued or dropped the packet when the write returns. The hop detects later
-//! drops by packets that do not come out.
+//! The emulator writes a packet into the device of one side and reads it from the device of the other side. To
+//! detect drops, it reads the discipline's drop counter after each packet, because Linux has queued or dropped the
+//! packet when the write returns. The hop detects later drops by packets that do not come out.
 
 use crate::error::{Context, Error};
 use crate::namespace::{Address, new_network, sysctl};
@@ -46,7 +45,7 @@ pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
     }
 }
 
-/// What the kernel may lack if these queues cannot be set up.
+/// The error message if these queues cannot be set up: features that the kernel may lack.
 fn needs_of(queues: &LinuxQueues) -> &'static str {
     let is_newest = |queue: &LinuxQueue| matches!(queue.discipline, LinuxDiscipline::DualPi2(_));
     if queues.queues.iter().flatten().any(is_newest) {
@@ -106,7 +105,7 @@ impl LinuxRouter {
         }
     }
 
-    /// Accepts a packet of `sender` for this class; false if the queue discipline has dropped it at once.
+    /// Accepts a packet of `sender` for this class; false if the queue discipline has dropped it on arrival.
     pub fn take(&mut self, sender: Host, class: usize, packet: &[u8]) -> io::Result<bool> {
         let (from, to) = match sender {
             Host::Server => (&self.server, &mut self.client),
@@ -120,7 +119,7 @@ impl LinuxRouter {
         Ok(dropped == std::mem::replace(before, dropped))
     }
 
-    /// Whether no packet of a class waits on the way to `host`.
+    /// True if no packet of a class waits in the direction of `host`.
     pub fn is_empty(&self, host: Host, class: usize) -> io::Result<bool> {
         let side = if host == Host::Server { &self.server } else { &self.client };
         Ok(self.netlink.waiting_and_dropped(side.index, qdisc::queue_handle(class))?.0 == 0)

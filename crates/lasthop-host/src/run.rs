@@ -34,7 +34,7 @@ pub struct RunSpec {
     pub wanted: Request,
     /// The time before a deadline that is spent in a busy loop, in microseconds.
     pub spin_us: u64,
-    /// The requesting process; the run ends with it. None in lasthop's own guest.
+    /// The requesting process; the run ends with it. `None` in a guest.
     #[serde(default)]
     pub parent: Option<i32>,
 }
@@ -88,7 +88,7 @@ const ROUTER_TO_CLIENT: u64 = 1;
 /// The namespaces of the hosts, and a web server that is a separate program.
 type HostsAndServer = (Vec<HostNamespace>, Option<Nginx>);
 
-/// Checks that hosts with a real TCP can run a scenario; a Linux router requires lasthop's own guest kernel.
+/// Checks that hosts with a real TCP can run a scenario; a Linux router requires lasthop's guest kernel.
 pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), Error> {
     needs_single_packets(scenario)?;
     if scenario.real_program().is_some() {
@@ -106,9 +106,9 @@ pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), E
     needs_no_router(scenario)
 }
 
-/// Runs the replications. A requested time series goes to `series` in place of its file; `guest` is given if
-/// they run in a guest with the user's programs. The calling process must have only one thread, and is in
-/// other namespaces afterwards.
+/// Runs the replications. A requested time series goes to `series` instead of its file; `guest` is set if they run
+/// in a guest with the user's programs. The calling process must have only one thread, and is in other namespaces
+/// afterwards.
 pub fn run(
     spec: &RunSpec,
     mut series: Option<Box<dyn Write>>,
@@ -169,10 +169,11 @@ pub fn run(
             let waiter = Waiter::new(clock, spin, rests)?;
             run_once(scenario, (seed, in_chain), (&made.0, &hosts), router, (clock, waiter), observer)?
         };
-        let this = Kept::of(watch, (scenario, seed, end), known).context("cannot write the observations")?;
+        let this = Kept::of(watch, (scenario, seed, end), remove_unreported)
+            .context("cannot write the observations")?;
         kept = this.or(kept);
         let mut of_this = analysis.finish(end);
-        known(&mut of_this);
+        remove_unreported(&mut of_this);
         of_this.run.events += unaccepted.events;
         of_this.run.packets_sent += unaccepted.sent;
         of_this.run.packets_delivered += unaccepted.delivered;
@@ -184,7 +185,7 @@ pub fn run(
     Ok(Runs { records, facts, differences, priority, kept, programs })
 }
 
-/// Starts the servers, or prepares those that run already for the next replication.
+/// Starts the servers, or prepares running ones for the next replication.
 fn serve_again(
     kept: &mut Option<KeptServers>,
     scenario: &Scenario,
@@ -201,13 +202,13 @@ fn serve_again(
     servers.prepare(scenario, &names)
 }
 
-/// Removes values that Linux does not report: a probe with new data looks like any other segment.
-fn known(records: &mut Records) {
+/// Removes values that Linux does not report, such as probes with new data, which look like other segments.
+fn remove_unreported(records: &mut Records) {
     let transfers = records.flows.iter_mut().filter(|flow| flow.protocol == Protocol::Tcp);
     transfers.for_each(|flow| flow.tail_loss_probes = None);
 }
 
-/// Ties the life of this process to that of the requesting process.
+/// Binds the lifetime of this process to that of the requesting process.
 fn tie_to(parent: i32) -> Result<(), Error> {
     set_pdeathsig(Signal::SIGKILL).context("cannot bind the run to the lifetime of its caller")?;
     if getppid() == Pid::from_raw(parent) {

@@ -1,4 +1,4 @@
-//! The programs of servers: what they print, and whether they listen.
+//! The programs of servers: their output, and whether they listen.
 
 use crate::error::{Context, Error};
 use crate::namespace::HostNamespace;
@@ -22,7 +22,7 @@ const LINE_BYTES: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Servers<'a> {
     running: Vec<Server<'a>>,
-    /// Whether their output goes to standard error.
+    /// True if their output goes to standard error.
     is_shown: bool,
 }
 
@@ -33,7 +33,7 @@ struct Server<'a> {
     process: Pid,
     /// Its standard output and error, until it has closed both.
     output: Option<PipeReader>,
-    /// What is printed but not shown, because the line has no end yet.
+    /// The printed part of an incomplete line, which is not displayed yet.
     begun: Vec<u8>,
     /// The last line with text.
     last: String,
@@ -43,7 +43,7 @@ struct Server<'a> {
 }
 
 impl<'a> Servers<'a> {
-    /// No servers yet. What they print is shown or left out.
+    /// Without servers yet. Their output is displayed or discarded.
     pub fn new(is_shown: bool) -> Self {
         Self { running: Vec::new(), is_shown }
     }
@@ -87,7 +87,7 @@ impl<'a> Servers<'a> {
             };
             match server.code {
                 _ if server.listens => {}
-                // What it has started in the background may listen yet.
+                // A background process that it has started may still listen.
                 None | Some(0) if are_left => awaited.push(server.name),
                 None | Some(0) => {}
                 Some(code) => return Err(server.failure(code, self.is_shown)),
@@ -113,7 +113,7 @@ impl<'a> Servers<'a> {
         Ok(has_file)
     }
 
-    /// Passes on what they have printed; no more follows.
+    /// Passes on the rest of their output.
     pub fn finish(&mut self) {
         for server in &mut self.running {
             server.pass_on_all(self.is_shown);
@@ -140,7 +140,7 @@ impl Server<'_> {
         true
     }
 
-    /// Passes on what a full pipe holds: a program in the background may print without end.
+    /// Passes on the content of a full pipe, but no more: a background program may print endlessly.
     fn pass_on_all(&mut self, is_shown: bool) {
         let _ = (0..READS_OF_PIPE).all(|_| self.pass_on(is_shown));
     }
@@ -191,7 +191,7 @@ pub fn reap(mut ended: impl FnMut(Pid, i32)) -> bool {
     }
 }
 
-/// Whether a program in the caller's network namespace waits for packets of others, or for an answer, which
+/// True if a program in the caller's network namespace waits for packets of others, or for an answer, which
 /// only comes once packets are carried.
 fn is_reachable() -> io::Result<bool> {
     for (table, states) in
@@ -212,7 +212,7 @@ fn is_reachable() -> io::Result<bool> {
 const TCP_STATES: &[&str] = &["0A", "02"];
 const UDP_STATES: &[&str] = &["07"];
 
-/// Whether this line of a table is of a socket in one of the states that others can reach.
+/// True if this line of a table is a socket in one of these states that others can reach.
 fn has_state(socket: &str, states: &[&str]) -> bool {
     let mut words = socket.split_whitespace().skip(1);
     let (Some(local), Some(state)) = (words.next(), words.nth(1)) else { return false };

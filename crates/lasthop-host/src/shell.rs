@@ -1,4 +1,4 @@
-//! A user's programs on the hosts.
+//! The user's programs on the hosts.
 
 use crate::clock::{Clock, Waiter};
 use crate::emulator::{Emulator, tun_name, tun_named};
@@ -32,7 +32,7 @@ pub struct ShellSpec {
     #[serde(deserialize_with = "Scenario::from_json")]
     pub scenario: Scenario,
     pub seed: u64,
-    /// Mahimahi traces in place of the links' rates.
+    /// Mahimahi trace that replaces the rate of the link down.
     pub down: Option<PathBuf>,
     /// The same for the direction up.
     pub up: Option<PathBuf>,
@@ -113,7 +113,7 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     }
     let capture = spec.capture.as_ref().map(|target| target.open_for_real_packets(scenario, &hosts.network));
     let capture = capture.transpose().context("cannot write a capture")?;
-    // In a tree, the way of a packet is that between its hosts.
+    // In a tree, the route of a packet is that between its hosts.
     let flow = if scenario.names_hops() { FlowId::stranger(0) } else { FlowId(0) };
     let hop = Hop::new(&hosts.network, seed, hosts.carrying(OneFlow(flow)), capture);
     let mut emulator = Emulator::new(hop, hosts.tuns(), None, clock, scenario.mtu.0 as usize);
@@ -139,9 +139,8 @@ pub fn run(spec: &ShellSpec, guest: Option<&Guest<'_>>) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// Starts the servers' programs and, when these and those that run already listen, the others and the clock
-/// of the run. Also returns a remark on servers that do not listen. In a guest, the servers have a head
-/// start.
+/// Starts the servers' programs and, when all servers listen, the other programs and the clock of the run. Also
+/// returns a remark on servers that do not listen. In a guest, the servers have a head start.
 pub(crate) fn start(
     commands: &Commands<'_>,
     seed: Seed,
@@ -230,7 +229,7 @@ fn pass_on(guest: &Guest<'_>, programs: &mut Programs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The scenario, which must have a modelled network, with the traces in place of the rates of its links.
+/// The scenario, which must have a modelled network, with the traces instead of the rates of its links.
 fn with_traces(spec: &ShellSpec) -> Result<Scenario, Error> {
     needs_no_router(&spec.scenario)?;
     needs_single_packets(&spec.scenario)?;

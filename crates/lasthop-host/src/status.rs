@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How the status is shown on standard error.
+/// How the status is displayed on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {

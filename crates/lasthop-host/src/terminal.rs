@@ -1,4 +1,4 @@
-//! A terminal in a guest, connected to the user's terminal outside: keys go in, and the output of programs
+//! A terminal in a guest, connected to the user's terminal: keys go in, and the output of programs
 //! comes out.
 //!
 //! Users type in real time. While a program waits for a key, the guest waits for the user, so its clock runs
@@ -25,8 +25,8 @@ const WAIT: Duration = Duration::from_millis(20);
 /// Time until the next check after a key: hardly any real time has passed.
 const NEXT_KEY_AFTER: Duration = Duration::from_millis(1);
 const BYTES_MAX: usize = 4096;
-/// Virtual time that the screen takes for these bytes. Without it, a program that writes continuously would
-/// let no time pass, and Linux' scheduler would never run the thread that turns Ctrl-C into a signal.
+/// Virtual time for the display of some output. Without it, no time would pass while a program writes continuously,
+/// and Linux' scheduler would never run the thread that turns Ctrl-C into a signal.
 const SHOWN_AFTER: Duration = Duration::from_micros(100);
 
 /// Events for output of programs; the screen watches for them again each time.
@@ -204,8 +204,8 @@ impl<'a> Keys<'a> {
     }
 
     /// Passes on the user's keys, if a check is due, and waits for the user if a program does. It also checks
-    /// after output, because a program that writes continuously lets no time pass. False if the user's
-    /// terminal is gone.
+    /// after output, because no time passes while a program writes continuously. False if the user's terminal is
+    /// gone.
     pub fn attend(&mut self, now: Instant, after_output: bool) -> Result<bool, Error> {
         let Some(due) = self.next else { return Ok(true) };
         if now < due && !after_output {

@@ -1,11 +1,10 @@
-//! The traits of users' own queue disciplines and error models.
+//! The traits of custom queue disciplines and error models.
 
 use std::fmt;
 
 use lasthop_core::{Bytes, Direction, Dscp, Ecn, FlowId, Instant, Packet, QueueSize, RandomStream, Rate};
 
-/// A user's own queue discipline. It handles numbers of packets; the packets themselves stay with the router,
-/// which counts the waiting packets.
+/// A custom queue discipline. It handles numbers of packets; the router stores and counts the packets.
 ///
 /// An accepted packet leaves once, by [`QueueAlgorithm::dequeue`] or by [`Verdicts::drop`]. Returning any
 /// other number ends the run.
@@ -13,8 +12,7 @@ pub trait QueueAlgorithm: fmt::Debug {
     /// A packet arrives: true if the queue accepts it, false if the queue is full.
     fn enqueue(&mut self, now: Instant, packet: &QueuedPacket, verdicts: &mut Verdicts) -> bool;
 
-    /// The packet that leaves next, unless it is dropped at the last moment. With none, the link waits for an
-    /// arrival.
+    /// The packet that leaves next, unless it is dropped before. If `None`, the link waits for an arrival.
     fn peek(&self) -> Option<u64>;
 
     /// The link has room for the next packet: returns it.
@@ -74,7 +72,7 @@ pub struct QueueSetup {
     pub mtu: Bytes,
 }
 
-/// A user's own loss model.
+/// A custom loss model.
 pub trait ErrorAlgorithm: fmt::Debug {
     /// True if a packet of `ip_bytes` bytes that the link has sent at `now` is lost. Called once for each
     /// packet, in order.

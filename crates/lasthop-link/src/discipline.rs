@@ -7,11 +7,10 @@ use lasthop_core::{
 use crate::config::Framing;
 use crate::link::discard;
 
-/// A state machine between the arrival of packets and the link. At any call it may drop or mark any packet
-/// that it holds, by means of [`Packets`]. A packet that it has accepted, and neither dropped nor passed on,
-/// waits in it.
+/// A state machine between the arrival of packets and the link. At any call it may drop or mark packets that it
+/// holds, by means of [`Packets`]. It holds every accepted packet until it drops or passes it on.
 pub(crate) trait Discipline {
-    /// A packet arrives. Returns the queue including it, or none if it was dropped.
+    /// A packet arrives. Returns the queue including it, or `None` if it was dropped.
     fn enqueue<O: Observer>(&mut self, id: PacketId, packets: &mut Packets<'_, O>) -> Option<QueueDepth>;
 
     /// Returns the next packet, if one may leave now and the link has `room` bytes for it. Otherwise

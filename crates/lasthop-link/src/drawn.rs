@@ -1,4 +1,4 @@
-//! Courses that are drawn: from a description and a seed to a table.
+//! Random courses: from a description and a seed to a table.
 
 use lasthop_core::{Direction, Duration, RandomStream, Rate, Seed};
 

@@ -1,4 +1,4 @@
-//! Packets of a flow that are lost by number, to test how a stack repairs exactly that loss.
+//! Packets of a flow that are dropped by number, to test how a stack repairs exactly that loss.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +7,7 @@ use lasthop_core::{Body, FlowId, Packet};
 #[cfg(test)]
 mod tests;
 
-/// The numbers of the packets to lose, for each flow that has such.
+/// The numbers of the packets to drop, by flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DropList {
     flows: BTreeMap<FlowId, Numbers>,
@@ -22,14 +22,13 @@ struct Numbers {
 }
 
 impl DropList {
-    /// Adds a flow; its numbers rise.
+    /// Adds a flow; its numbers ascend.
     pub(crate) fn add(&mut self, flow: FlowId, numbers: &[u64]) {
         self.flows.insert(flow, Numbers { seen: 0, next: numbers.iter().copied().collect() });
     }
 
-    /// Counts an arriving packet, if it counts, and tells whether its number is in the list. The packets of a
-    /// flow that count are TCP segments with data, each transmission by itself, and datagrams. Numbers begin
-    /// with 1.
+    /// Counts an arriving packet, and returns true if its number is in the list. The numbers, from 1, count each
+    /// transmission of a TCP segment with data, and datagrams.
     pub(crate) fn names(&mut self, packet: &Packet) -> bool {
         let Some(Numbers { seen, next }) = self.flows.get_mut(&packet.flow) else { return false };
         let counts = match &packet.body {

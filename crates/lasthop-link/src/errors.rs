@@ -34,7 +34,7 @@ pub struct Period {
     pub end: Instant,
 }
 
-/// The endless sequence of stays from time zero: good, bad, good, ... (with a random phase, bad may come
+/// The infinite sequence of stays from time zero: good, bad, good, ... (with a random phase, bad may be
 /// first). Stays of length zero are included.
 #[derive(Clone, Debug)]
 pub struct Periods {
@@ -125,7 +125,7 @@ impl Iterator for Periods {
 #[derive(Clone, Debug)]
 pub(crate) struct StateTimeline {
     source: Periods,
-    /// Contiguous and without empty stays; the first begins at or before the pruning time.
+    /// Contiguous, without empty stays; the first begins at or before the pruning time.
     known: VecDeque<Period>,
     pruned_before: Instant,
 }
@@ -150,7 +150,7 @@ impl StateTimeline {
         self.known[index].state
     }
 
-    /// Forgets stays that end at or before `before`.
+    /// Removes stays that end at or before `before`.
     pub fn prune(&mut self, before: Instant) {
         self.pruned_before = self.pruned_before.max(before);
         while self.known.front().is_some_and(|first| first.end <= before) {

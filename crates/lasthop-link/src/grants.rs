@@ -1,9 +1,9 @@
-//! Grants: the sender asks for room, and its packets wait in the router's queue for the slots that it gets.
+//! Grants: the sender requests capacity, and its packets wait in the router's queue for the granted slots.
 //!
-//! The head-end of a cable network hands out slots interval by interval, in MAPs (DOCSIS 3.1 MULPI, section
-//! 7.2). The modem asks in contention, or in the header of what it sends in a slot (piggyback). Packets fill
-//! slots like a stream, "continuous concatenation and fragmentation". Base stations do alike: scheduling
-//! requests, buffer status reports, segmentation (3GPP TS 36.321, TS 36.322).
+//! The head-end of a cable network assigns slots interval by interval, in MAPs (DOCSIS 3.1 MULPI, section 7.2).
+//! The modem sends requests in contention, or in the header of data in a slot (piggyback). Packets fill slots
+//! like a stream, "continuous concatenation and fragmentation". Base stations are similar: scheduling requests,
+//! buffer status reports, segmentation (3GPP TS 36.321, TS 36.322).
 
 use std::collections::VecDeque;
 
@@ -16,10 +16,10 @@ use crate::queue::Queue;
 #[cfg(test)]
 mod tests;
 
-/// Most doublings of the window of the backoff, which begins with one opportunity.
+/// Maximum number of doublings of the backoff window, which starts with one opportunity.
 const BACKOFF_END: u32 = 4;
 
-/// The part of an interval that is granted and not used yet.
+/// The unused granted part of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
     interval: u64,
@@ -38,31 +38,31 @@ impl Slot {
     }
 }
 
-/// What the head-end grants, and how the sender asks.
+/// The grants of the head-end, and the requests of the sender.
 #[derive(Debug)]
 struct Grants {
     rate: Rate,
     interval: Duration,
     delay: Duration,
-    /// Time between two opportunities to ask.
+    /// Time between two opportunities for requests.
     period: Duration,
     /// Rate that is granted without a request, in bit/s.
     proactive: u64,
     collision: f64,
     stream: RandomStream,
-    /// Slots that were asked for, and their bytes.
+    /// Requested slots, and their bytes.
     slots: VecDeque<Slot>,
     granted: u64,
     /// The next slot without a request; empty if there are none.
     unasked: Slot,
     /// The interval of the latest data.
     sent_in: Option<u64>,
-    /// The beginning of a slot with data, whose header has still to ask.
+    /// The start of a slot with data whose header may still carry a request.
     header: Option<Instant>,
-    /// Collisions of the current request, and when it may go out again.
+    /// Collisions of the current request, and the time of its next attempt.
     collisions: u32,
     retry: Instant,
-    /// What was granted, asked for or not.
+    /// All granted slots, requested or not.
     #[cfg(test)]
     handed_out: Vec<Slot>,
 }
@@ -121,7 +121,7 @@ impl Grants {
         Instant::ZERO + self.interval * interval
     }
 
-    /// When the first byte of a slot goes out.
+    /// Time of the first byte of a slot.
     fn start(&self, slot: Slot) -> Instant {
         self.start_of(slot.interval) + self.rate.transmission_time(slot.offset)
     }
@@ -152,8 +152,7 @@ impl Grants {
         }
     }
 
-    /// Discards what was granted for the time before `now`. If there was `nothing` to send, a slot that has
-    /// begun is lost.
+    /// Discards grants for the time before `now`. If there was `nothing` to send, a slot that has started is lost.
     fn lose_unused(&mut self, now: Instant, nothing: bool) {
         let interval = now.as_nanos() / self.interval.as_nanos();
         if self.unasked.bytes > 0 && self.unasked.interval < interval {
@@ -171,7 +170,7 @@ impl Grants {
         }
     }
 
-    /// The sender asks at `at` for room for `bytes`, and is heard.
+    /// The request at `at` for `bytes` arrives.
     fn grant(&mut self, at: Instant, bytes: u64) {
         self.granted += bytes;
         let earliest = (at + self.delay).as_nanos().div_ceil(self.interval.as_nanos());
@@ -197,12 +196,12 @@ impl Grants {
         }
     }
 
-    /// The first opportunity to ask at or after `at`.
+    /// The first opportunity for a request at or after `at`.
     fn opportunity(&self, at: Instant) -> Instant {
         Instant::ZERO + self.period * at.as_nanos().div_ceil(self.period.as_nanos())
     }
 
-    /// The sender asks for what it has not asked for of the bytes that wait, if it can now.
+    /// The sender requests the waiting bytes that it has not requested yet, if it can now.
     fn ask(&mut self, now: Instant, waiting: u64) {
         if let Some(at) = self.header.take_if(|at| *at <= now) {
             return self.request(at, waiting);
@@ -225,7 +224,7 @@ impl Grants {
         }
     }
 
-    /// The sender asks, and is heard: that also ends a request in contention (MULPI, section 7.2.1.2).
+    /// A request arrives, which also ends a request in contention (MULPI, section 7.2.1.2).
     fn request(&mut self, at: Instant, waiting: u64) {
         if self.has_all() {
             return;
@@ -234,8 +233,8 @@ impl Grants {
         self.grant(at, waiting.saturating_sub(self.granted));
     }
 
-    /// A packet begins in the slot that has come, and `waiting` bytes are behind it. Returns when its last
-    /// byte leaves. A packet that does not end in its slot asks for its rest, like a fragment of DOCSIS.
+    /// Starts a packet in the current slot, with `waiting` bytes behind it. Returns the time of its last byte. A
+    /// packet that does not end in its slot requests capacity for the rest, like a fragment of DOCSIS.
     fn send(&mut self, now: Instant, ip_bytes: u32, waiting: u64) -> Instant {
         let (mut left, mut end) = (ip_bytes, now);
         while left > 0
@@ -257,12 +256,12 @@ impl Grants {
         end
     }
 
-    /// True if the whole link is granted without a request: there is nothing left to ask for.
+    /// True if the whole link is granted without requests.
     fn has_all(&self) -> bool {
         self.proactive == self.rate.bits_per_second()
     }
 
-    /// When the sender may ask next.
+    /// Time of the next possible request.
     fn next_request(&self, now: Instant) -> Instant {
         if self.has_all() {
             return Instant::MAX;
@@ -279,7 +278,7 @@ pub(crate) struct Granted {
     queue: Queue,
     /// A packet whose transmission has begun, perhaps in a slot before the current one.
     begun: Option<BegunGrant>,
-    /// True if nothing waited when the queue was looked at.
+    /// True if the queue was empty when last checked.
     is_idle: bool,
 }
 
@@ -296,7 +295,7 @@ impl Granted {
         Self { grants: Grants::new(config, rate, collisions), queue, begun: None, is_idle: true }
     }
 
-    /// A flow is between these hosts, by their numbers.
+    /// Announces a flow between these hosts, by their numbers.
     pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
         self.queue.announce(flow, hosts);
     }

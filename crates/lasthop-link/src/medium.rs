@@ -1,4 +1,4 @@
-//! Media: both directions of a hop and all its stations share one. A medium is a part of a network like
+//! Media, which both directions of a hop and all its stations share. A medium is a part of a network like
 //! [`Path`](crate::Path), with the same rules for its owner, but one for both directions.
 
 use lasthop_core::{
@@ -16,7 +16,7 @@ use wifi::Wifi;
 
 dispatched! {
     each:
-    /// A medium at work.
+    /// A running medium.
     #[derive(Debug)]
     pub enum Medium {
         /// Wi-Fi.

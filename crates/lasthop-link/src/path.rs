@@ -80,8 +80,8 @@ impl Path {
         Self { router, link, wait: Wait::ARRIVAL, due: Instant::MAX }
     }
 
-    /// A flow is between these hosts, by their numbers: they send and receive on the way down. CAKE shares
-    /// the link among hosts. Flows of which it learns nothing are between the same two.
+    /// Announces a flow between these hosts, by their numbers: the sender and the receiver of the direction down.
+    /// CAKE shares the link among hosts; flows that are not announced have the same two hosts.
     pub fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
         self.router.announce(flow, hosts);
     }
@@ -177,7 +177,7 @@ impl Path {
 
     fn fill_send_buffer<O: Observer>(&mut self, packets: &mut Packets<'_, O>) {
         let wait = match &mut self.router {
-            // Known to be the usual one, it need not be asked again for each packet.
+            // Dispatches once, rather than again for each packet.
             Router::Plain(Queue::DropTail(queue)) => drain(queue, &mut self.link, packets),
             router => drain(router, &mut self.link, packets),
         };
@@ -189,7 +189,7 @@ impl Path {
     }
 }
 
-/// Moves packets to the link as long as they may leave. Returns what the next one waits for.
+/// Moves packets to the link as long as they may leave. Returns the condition for the next one.
 #[inline]
 fn drain<O: Observer>(
     from: &mut impl Discipline,

@@ -28,7 +28,7 @@ impl Policer {
         Self { bits_per_second, depth, tokens: depth, filled_at: Instant::ZERO }
     }
 
-    /// Whether a packet of `ip_bytes` bytes that arrives at `now` passes.
+    /// True if a packet of `ip_bytes` bytes that arrives at `now` passes.
     pub(crate) fn passes(&mut self, now: Instant, ip_bytes: u32) -> bool {
         let added = self.bits_per_second.saturating_mul(now.saturating_since(self.filled_at).as_nanos());
         self.tokens = self.tokens.saturating_add(added).min(self.depth);

@@ -101,14 +101,14 @@ impl Queue {
         }
     }
 
-    /// A flow is between these hosts, by their numbers: they send and receive on the way down.
+    /// Announces a flow between these hosts: the sender and the receiver of the direction down.
     pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
         if let Self::Cake(cake) = self {
             cake.announce(flow, hosts);
         }
     }
 
-    /// The room that the link needs for any next packet; none if no packet waits.
+    /// The room that the link needs for any next packet; `None` if no packet waits.
     pub(crate) fn room_needed(&self) -> Option<u32> {
         each!(self, discipline => discipline.room_needed())
     }

@@ -23,7 +23,7 @@ pub(crate) enum Router {
     /// One queue, in front of a link that grants.
     Granted(Box<Granted>),
     Classes(Htb),
-    /// Either of these, behind what loses packets before they are queued.
+    /// Either of these, behind policers and other elements that drop packets before they are queued.
     Guarded(Box<Guarded>),
 }
 
@@ -48,7 +48,7 @@ impl Router {
         }
     }
 
-    /// The same, and it loses the packets of a flow with these numbers.
+    /// The same router, which also drops the packets of a flow with these numbers.
     pub(crate) fn losing(self, flow: FlowId, numbers: &[u64]) -> Self {
         let mut guarded = match self {
             Self::Guarded(guarded) => guarded,
@@ -64,7 +64,7 @@ impl Router {
         Self::Classes(Htb::linux(config, mtu, (stream, seed)))
     }
 
-    /// A flow is between these hosts, by their numbers: they send and receive on the way down.
+    /// Announces a flow between these hosts: the sender and the receiver of the direction down.
     pub(crate) fn announce(&mut self, flow: FlowId, hosts: [u32; 2]) {
         match self {
             Self::Plain(queue) => queue.announce(flow, hosts),

@@ -1,13 +1,13 @@
-//! Deliveries in bursts, as a medium makes them that gathers packets and sends them together: `slot` of
-//! Linux' netem (`sch_netem.c`, `get_slot_next`).
+//! Deliveries in bursts, as by a medium that aggregates packets: `slot` of Linux' netem (`sch_netem.c`,
+//! `get_slot_next`).
 
 use lasthop_core::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
 
-/// The slots of a link. A packet that reaches the far side when no slot is to come opens one, `every` later;
-/// until then, the packets behind it join it. All of them are delivered at the slot.
+/// The slots of a link. A packet that reaches the far side while no slot is scheduled schedules one, `every`
+/// later; it is delivered at the slot with all packets that arrive until then.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     every: Duration,

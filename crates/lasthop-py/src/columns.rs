@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 /// A column for Python: text, or numbers as a type (in the notation of Python's `struct`), bytes in native
-/// order, and a byte per row that tells whether the row has a value.
+/// order, and a byte per row that is 1 if the row has a value.
 pub enum Cells {
     Text(Vec<Cow<'static, str>>),
     Numbers { kind: &'static str, values: Vec<u8>, known: Vec<u8> },

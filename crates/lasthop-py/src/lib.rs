@@ -60,7 +60,7 @@ struct Study {
 #[pyclass(frozen)]
 struct Cell {
     cell: lasthop_scenario::Cell,
-    /// The scenario with the user code that it names, once it has been found.
+    /// The scenario with its user code, once the code has been looked up.
     bound: OnceLock<Box<Scenario>>,
 }
 
@@ -284,7 +284,7 @@ impl Cell {
         json(&self.cell.scenario.facts())
     }
 
-    /// The course of a direction of a hop in one replication, as the CSV file that a scenario may name; none
+    /// The course of a direction of a hop in one replication, as CSV for a scenario's `course`; `None`
     /// if the link has no course. Raises if there is no such hop.
     fn course(&self, hop: &str, direction: &str, seed: u64, replication: u64) -> PyResult<Option<String>> {
         let drawn = self.cell.scenario.drawn(Seed { study: seed, replication });

@@ -7,12 +7,12 @@ use lasthop_tcp::Profile;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// A place in a script and words.
-type Said = (u32, String);
-/// Python code of a script, its line, and the fields of `tcp_info` that it may ask for.
+/// A line of a script and a message.
+type Message = (u32, String);
+/// Python code of a script, its line, and the fields of `tcp_info` that it may use.
 type Code = (u32, String, BTreeMap<&'static str, u64>);
-/// What a script needs and the model lacks, the first difference, the code reached, microseconds passed.
-type Judged = (Vec<Said>, Option<Said>, Vec<Code>, u64);
+/// Missing features of the model, the first difference, the code reached, microseconds passed.
+type Verdict = (Vec<Message>, Option<Message>, Vec<Code>, u64);
 
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
@@ -21,7 +21,7 @@ pub fn packetdrill(
     files: BTreeMap<String, String>,
     stack: &str,
     tolerance_us: Option<i64>,
-) -> PyResult<Judged> {
+) -> PyResult<Verdict> {
     let profile = serde_json::from_value::<Profile>(stack.into());
     let profile = profile.map_err(|error| PyValueError::new_err(error.to_string()))?;
     let tolerance = tolerance_us.map(|micros| Tolerance { micros, percent: 0.0 });

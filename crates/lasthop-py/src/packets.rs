@@ -1,4 +1,4 @@
-//! The packets of a capture for Python, as bytes that numpy takes as they are.
+//! The packets of a capture for Python, as bytes that numpy can use directly.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn packets(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     table(py, found)
 }
 
-/// Reads a capture. Any length is fine: the file is not kept, and what is kept of a packet is small.
+/// Reads a capture of any length: the file is not kept in memory, and a packet takes a few bytes.
 pub fn read_capture<T: Send>(
     py: Python<'_>,
     path: &Path,

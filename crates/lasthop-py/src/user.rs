@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::interrupt::Interrupt;
 
-/// Finds classes by importing their modules.
+/// Looks up classes by importing their modules.
 pub struct Classes;
 
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl PyAck {
 struct Control {
     instance: Instance,
     segment_bytes: u32,
-    /// The instance's attributes that Rust reads.
+    /// The instance's attributes as last synchronised.
     known: CongestionWindow,
     rate_based: bool,
     state: Option<&'static str>,
@@ -221,7 +221,7 @@ fn segments(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u32> {
     }
 }
 
-/// A state's name, given the one before. Names live as long as the process, each of them once.
+/// A state's name, given the previous one. Each distinct name is leaked once.
 fn name(value: &Bound<'_, PyAny>, before: Option<&'static str>) -> PyResult<Option<&'static str>> {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     if value.is_none() {
@@ -463,7 +463,7 @@ impl ErrorAlgorithm for Errors {
 #[derive(Debug)]
 struct Sender {
     instance: Instance,
-    /// The actions that the instance wants done, in a shared list: (action, number).
+    /// The actions that the instance requests, in a shared list: (action, number).
     wanted: Py<PyList>,
     receives: bool,
 }
@@ -483,7 +483,7 @@ impl Sender {
         })
     }
 
-    /// Calls a method, and performs the actions that it wants done.
+    /// Calls a method, and performs the actions that it requests.
     fn tell(
         &self,
         did: &str,

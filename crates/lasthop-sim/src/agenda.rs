@@ -16,7 +16,7 @@ pub const FIRST_APPLICATION: ComponentId = 1;
 
 /// The agenda of a run, in the total order (time, component).
 ///
-/// Nearly every event concerns the network, which keeps a schedule of its own and has no entry in the heap.
+/// Nearly every event concerns the network, which has its own schedule and no entry in the heap.
 /// Entries of other components are never cancelled: a component whose wakeup moves earlier gets a second entry,
 /// and an entry that is no longer the component's earliest is skipped when its time comes.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Agenda {
         self.earliest.resize(self.earliest.len() + components as usize, Instant::MAX);
     }
 
-    /// Makes sure that a component is woken at `wakeup`, or earlier.
+    /// Ensures that a component is woken at `wakeup`, or earlier.
     #[inline]
     pub fn schedule(&mut self, component: ComponentId, wakeup: Option<Instant>) {
         let Some(wakeup) = wakeup else { return };
@@ -48,7 +48,7 @@ impl Agenda {
         }
     }
 
-    /// The next live entry, if the network must be woken at `network`; `Instant::MAX` is never.
+    /// The next live entry; `network` is the next wakeup of the network, `Instant::MAX` if there is none.
     #[inline]
     pub fn pop(&mut self, network: Instant) -> Option<(Instant, ComponentId)> {
         // At the same instant the network comes first.

@@ -6,7 +6,7 @@
 //!        <═══════════════════════ [ up ] <── router <─────── LAN
 //! ```
 //!
-//! In place of router and link there may be a tree of hops or an ATM switch (`network`).
+//! Instead of router and link there may be a tree of hops or an ATM switch (`network`).
 //!
 //! Events are handled in the total order (time, component); components rank the network, the applications in the
 //! order of the scenario, then the flows as announced, each with its server and client.
@@ -30,10 +30,10 @@ use crate::relay::Relay;
 #[cfg(test)]
 mod tests;
 
-/// State that the hosts keep from one replication to the next, if the scenario allows it.
+/// State of the hosts that persists across replications, if the scenario allows it.
 #[derive(Clone, Debug, Default)]
 pub struct HostMemory {
-    /// The metrics that each host caches of each other host, by both names, its own first.
+    /// The metrics that each host caches about other hosts, by both names, its own first.
     pub metrics: BTreeMap<(String, String), CachedMetrics>,
 }
 
@@ -46,7 +46,7 @@ pub struct RunEnd {
     pub packets_inside: usize,
 }
 
-/// Virtual time between two checkpoints, long enough that they cost nothing.
+/// Virtual time between two checkpoints, long enough for a negligible cost.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 
 struct Engine<'a, H: Hosts, A, O> {
@@ -64,8 +64,7 @@ struct Engine<'a, H: Hosts, A, O> {
 }
 
 /// Runs `scenario` once. All randomness comes from named streams of `seed`; `memory` is read and
-/// written if the scenario caches metrics. The run ends when nothing is left to happen, or at the
-/// scenario's time limit.
+/// written if the scenario caches metrics. The run ends when no events are left, or at the time limit.
 pub fn run(
     scenario: &Scenario,
     seed: Seed,
@@ -88,7 +87,7 @@ pub fn try_run(
     try_run_for(scenario, seed, memory, &mut observer, checkpoint)
 }
 
-/// The same for one kind of observer: faster, but the engine is compiled anew wherever this is called.
+/// The same for one type of observer: faster, but each caller compiles another copy of the engine.
 pub fn try_run_for<O: Observer>(
     scenario: &Scenario,
     seed: Seed,
@@ -171,9 +170,9 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
         engine
     }
 
-    /// Never inlined: the engine would then lie in the stack frame of the function that runs it, where loads
-    /// of data that other functions have written through a pointer stall. That took up to a fifth of the time
-    /// (AMD EPYC, fourth generation).
+    /// Never inlined: the engine would then be in the caller's stack frame, where loads of data that other
+    /// functions have written through a pointer stall. This cost up to a fifth of the time (fourth-generation
+    /// AMD EPYC).
     #[inline(never)]
     fn run(&mut self, clock: &mut Instant, checkpoint: &mut dyn FnMut()) -> RunEnd {
         let limit = Instant::ZERO + self.scenario.time_limit;

@@ -18,7 +18,7 @@ use crate::transport::{End, Udp};
 pub(crate) struct Running<'a, A> {
     pub program: A,
     pub config: &'a FlowConfig,
-    /// The number of its entry.
+    /// Index of its entry.
     pub entry: usize,
     /// Its flows, indexed by the numbers that it gives them.
     pub flows: Vec<FlowId>,
@@ -38,7 +38,7 @@ pub(crate) struct Flow<T> {
     pub relay: Option<Box<Relay>>,
     /// True if it was opened during the run; it is removed once it is over.
     passes: bool,
-    /// Its ends; none once it is removed.
+    /// Its ends; `None` once it is removed.
     ends: Option<Box<Ends<T>>>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) trait Hosts {
 /// A host and another one, by their names.
 type Pair = (String, String);
 
-/// The metrics that hosts cache of each other.
+/// The metrics that hosts cache about each other.
 #[derive(Default)]
 pub(crate) struct Metrics(RefCell<BTreeMap<Pair, Rc<Cell<CachedMetrics>>>>);
 
@@ -133,7 +133,7 @@ impl Metrics {
     }
 }
 
-/// The configuration of the latest TCP at either end. An entry with an equal one shares it.
+/// The latest TCP configuration at either end, which entries with an equal configuration share.
 struct Latest(RefCell<[Rc<TcpConfig>; 2]>);
 
 impl Latest {
@@ -251,7 +251,7 @@ struct HostTcp {
     config: Rc<TcpConfig>,
     /// The initial phase of the host's clock.
     phase: f64,
-    /// What it caches of the other host.
+    /// The metrics that it caches about the other host.
     metrics: Rc<Cell<CachedMetrics>>,
 }
 

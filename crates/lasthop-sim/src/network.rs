@@ -19,7 +19,7 @@ use routes::{Behind, Routes};
 use schedule::Schedule;
 pub use schedule::Wakeup;
 
-/// Everything between the hosts. The owner
+/// The network between the hosts. The owner
 /// 1. calls [`Network::wake`] when [`Network::next`] has come;
 /// 2. then fetches the packets that have reached a host with [`Network::poll_delivery`] until there are none;
 /// 3. hands over the packets that hosts send at the same instant with [`Network::send`].
@@ -32,30 +32,27 @@ pub struct Network {
     ports: Vec<Port>,
     /// Number of directions of hops.
     places: usize,
-    /// Whether packets on wires have a place of their own, and leave the hop before. Where one server serves all
-    /// flows, LANs and access links belong to the hosts.
+    /// True if wires are separate places. If one server serves all flows, LANs and access links belong to the
+    /// hosts.
     has_wire_places: bool,
     schedule: Schedule,
     routes: Routes,
-    /// Whether packets of which a link makes copies may cross further hops.
+    /// True if packets that a link duplicates may cross further hops.
     copies_go_on: bool,
     /// The port that was woken last, and whether the routes that cross it end behind it.
     woken: usize,
     ends_routes: bool,
     /// Packets that have reached their host, if others go on from the port that was woken.
     arrived: VecDeque<PacketId>,
-    /// Packets that have reached a router of the owner's.
+    /// Packets that have reached the owner's router.
     entries: VecDeque<Entry>,
 }
 
 /// A packet that has reached the owner's router.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// When.
     pub due: Instant,
-    /// Its direction.
     pub direction: Direction,
-    /// The packet.
     pub id: PacketId,
 }
 
@@ -65,8 +62,8 @@ impl Network {
         Self::between(port::all(scenario, seed), scenario)
     }
 
-    /// The network of a scenario with one hop, without its routers and links, for an owner with a router of its
-    /// own: see [`Network::poll_entry`].
+    /// The network of a scenario with one hop, without its routers and links, for an owner that provides a router:
+    /// see [`Network::poll_entry`].
     pub fn around_router(scenario: &Scenario) -> Self {
         Self::between(vec![Port::Owner, Port::Owner], scenario)
     }
@@ -88,8 +85,8 @@ impl Network {
         }
     }
 
-    /// The next flow belongs to `application`, and takes this one of its routes. Flows are announced in the
-    /// order of their numbers.
+    /// Announces the next flow: its application, and which of the application's routes it takes. Flows are
+    /// announced in the order of their numbers.
     pub fn announce(&mut self, application: u32, route: usize) {
         let (flow, [down, up]) = self.routes.announce(application, route);
         // Different hosts have different wires.
@@ -230,7 +227,7 @@ impl Network {
         self.schedule.set(at, self.ports[at].next_wakeup());
     }
 
-    /// The next packet that has reached a router of the owner's.
+    /// The next packet that has reached the owner's router.
     pub fn poll_entry(&mut self) -> Option<Entry> {
         self.entries.pop_front()
     }
@@ -271,8 +268,8 @@ impl Network {
     }
 }
 
-/// Passes on the events of packets, but not those of the copies that links make: like on the link that made
-/// it, a copy has no event before it arrives at its host.
+/// Forwards the events of packets, except of copies that links make: a copy has no event before it arrives at its
+/// host.
 struct Originals<'a>(&'a mut dyn Observer);
 
 impl Observer for Originals<'_> {

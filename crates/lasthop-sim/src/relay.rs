@@ -1,18 +1,17 @@
-//! A relay: an ordinary program on a host of its own, between the two connections of a flow, such as a proxy
-//! or a performance-enhancing one (RFC 3135).
+//! A relay: an ordinary program on a separate host, between the two connections of a flow, such as a proxy or a
+//! performance-enhancing proxy (RFC 3135).
 //!
-//! It connects onward when it has accepted, as haproxy and socat do. In each direction it reads as much as it
-//! may hold, and writes it at once. It holds data until the far end has acknowledged them, as a socket holds
-//! what it has to send. What it does not read waits in the receive buffer of the first connection. Ends of
-//! streams pass on behind the data. If a connection is given up, what cannot arrive is not awaited: the other
-//! one is reset.
+//! It connects onward when it has accepted, like haproxy and socat. In each direction it reads up to its buffer
+//! size and writes immediately. Data count against the buffer until the far end has acknowledged them; data that
+//! it does not read wait in the receive buffer of the first connection. The end of a stream follows the data. If
+//! a connection fails, the other one is reset.
 
 use lasthop_core::{Host, Instant, Observer, Transport};
 
 /// The relay of one flow.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    /// Most data that it holds in each direction.
+    /// Maximum number of buffered bytes in each direction.
     buffer: u64,
     /// The side from which the flow is opened.
     accepts: usize,
@@ -38,7 +37,7 @@ impl Relay {
         Self { buffer, accepts, has_connected: false, ways: [Transfer::default(); 2] }
     }
 
-    /// Does what news at its ends allow: at the one on the peer's side and at the one on the host's.
+    /// Moves data after news at its ends: the one on the peer's side, and the one on the host's.
     pub fn run<T: Transport, O: Observer>(&mut self, now: Instant, ends: [&mut T; 2], observer: &mut O) {
         let [peer_side, host_side] = ends;
         for (way, from) in self.ways.iter_mut().zip([&mut *peer_side, &mut *host_side]) {

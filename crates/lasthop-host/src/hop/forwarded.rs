@@ -18,7 +18,7 @@ pub(super) struct Inside {
     found_full: bool,
 }
 
-/// The queue of a class, and the packets known to be in it; none for an inner class.
+/// The queue of a class, and the packets believed to be in it; `None` for an inner class.
 #[derive(Debug)]
 struct Class {
     queue: Option<LinuxQueue>,
@@ -94,7 +94,7 @@ impl Forwarded {
         Some(self.remove(place)?.id)
     }
 
-    /// A class is known to be empty: the packets that were in it were dropped.
+    /// A class is empty: the packets that were in it have been dropped.
     pub fn clear(&mut self, class: usize, mut dropped: impl FnMut(PacketId, DropCause)) {
         while let Some(index) = self.inside.iter().position(|packet| packet.class == class) {
             self.drop_at(index, &mut dropped);
@@ -113,7 +113,7 @@ impl Forwarded {
         Some(packet)
     }
 
-    /// The cause if a packet of this class is dropped although it had room.
+    /// The cause of a drop in this class while the queue had room.
     fn chance_of(&self, class: usize) -> DropCause {
         self.classes[class].queue.map_or(DropCause::QueueOverflow, |queue| queue.discipline.drop_cause())
     }
@@ -124,14 +124,14 @@ impl Forwarded {
         if self.is_full(packet) { DropCause::QueueOverflow } else { self.chance_of(self.class_of(packet)) }
     }
 
-    /// Whether a packet exceeds the limit of its class.
+    /// True if a packet exceeds the limit of its class.
     pub fn is_full(&self, packet: &Packet) -> bool {
         let Class { queue, packets, bytes } = &self.classes[self.class_of(packet)];
         let depth = QueueDepth { packets: *packets, bytes: *bytes, ..QueueDepth::default() };
         queue.is_some_and(|queue| depth.is_full(queue.limit, packet.ip_bytes))
     }
 
-    /// The classes with packets, as far as is known.
+    /// The classes believed to hold packets.
     pub fn not_empty(&self) -> impl Iterator<Item = usize> {
         (0..self.classes.len()).filter(|class| self.classes[*class].packets > 0)
     }

@@ -1,6 +1,5 @@
-//! The connections that programs make by themselves. Their roles are known only at the end: the data
-//! direction of a flow is the direction of most of its payload. Therefore events are recorded, and reported
-//! at the end.
+//! The connections of real programs. The data direction of a flow, that of most of its payload, is known only at the
+//! end. Therefore events are recorded, and reported at the end.
 
 use super::diag::Diag;
 use super::peer::Peer;
@@ -146,7 +145,7 @@ impl Conversation {
         }
     }
 
-    /// Whether both ends have opened it, if it is a connection.
+    /// True if both ends have opened it, if it is a connection.
     fn was_taken(&self) -> bool {
         match &self.kind {
             Kind::Tcp(tcp) => tcp.opened == [true; 2],
@@ -204,7 +203,7 @@ impl Conversation {
 }
 
 impl Flows for Connections {
-    /// Its owner knows the hosts.
+    /// Unused: the owner determines the hosts.
     fn sender(&self, _host: usize, _headers: &Headers<'_>) -> Option<Host> {
         None
     }
@@ -263,7 +262,7 @@ enum Told {
     Transport(FlowId, Host, TransportEvent),
 }
 
-/// Packet events, and those that say how many packets there were.
+/// Packet events, and the events that count packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub events: u64,

@@ -76,7 +76,7 @@ struct Application {
     /// The objects of a page load.
     site: Option<Rc<Site>>,
     quic: Option<Rc<QuicConfig>>,
-    /// The way of the first subflow, if MPTCP carries its flows.
+    /// The path of the first subflow, if MPTCP carries its flows.
     mptcp: Option<usize>,
 }
 
@@ -88,7 +88,7 @@ impl Application {
     }
 }
 
-/// A time at which applications and sockets act, with the waiter and the observer for what they do.
+/// The current time, with the waiter and the observer for the actions of applications and sockets.
 pub struct Turn<'a, O> {
     pub now: Instant,
     pub waiter: &'a Waiter,
@@ -109,12 +109,12 @@ struct Flow {
     /// Index of its application, and its number there.
     application: usize,
     number: u32,
-    /// The number of its pair, and what it is, if there are relays.
+    /// The number of its host pair; there are several per application with relays.
     pair: usize,
     part: Part,
     server: SocketAddr,
     client: SocketAddr,
-    /// Its way among those of its application.
+    /// Its index among the paths of its application.
     way: usize,
     /// True if it was opened during the run; it is removed once it is over.
     passes: bool,
@@ -122,7 +122,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// A flow that lasts for the whole run, on the first way of its application. The server's address is
+    /// A flow that lasts for the whole run, on the first path of its application. The server's address is
     /// first.
     fn new(
         (application, number): (usize, u32),
@@ -168,7 +168,7 @@ impl TcpConnection {
         }
     }
 
-    /// Whether both ends have finished it; an end that never existed counts as finished.
+    /// True if both ends have finished it; an end that never existed counts as finished.
     fn is_over(&self) -> bool {
         let never = |peer: &Peer| peer.socket.is_none() && !peer.sender.has_been_open();
         let over = |peer: &Peer| peer.sender.is_over() || never(peer);
@@ -409,7 +409,7 @@ impl<'a> Workload<'a> {
         {
             return Ok(());
         }
-        // Accepted sockets inherit its way of sending.
+        // Accepted sockets inherit these options.
         let listener = peer::socket(address, dscp, self.sending[host])?;
         listener.listen(libc::SOMAXCONN)?;
         let name = self.name(Watched::Listener(self.listeners.len()));
@@ -428,7 +428,7 @@ impl<'a> Workload<'a> {
         programs.chain(self.next_quic_wakeup()).min()
     }
 
-    /// Whether no application has anything left to do, and no connection is open. A QUIC connection has
+    /// True if no application has anything left to do, and no connection is open. A QUIC connection has
     /// timers until it is over.
     pub fn is_done(&self) -> bool {
         let over = |flow: &Flow| match &flow.ends {

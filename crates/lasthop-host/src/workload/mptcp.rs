@@ -1,5 +1,5 @@
-//! Flows over MPTCP (RFC 8684): a socket for the whole at each end, and the kernel's subflows, each a TCP
-//! connection that the kernel is asked about.
+//! Flows over MPTCP (RFC 8684): a socket for the whole at each end, and the kernel's subflows, whose state is
+//! queried from the kernel.
 
 use super::diag::Diag;
 use super::segments::split;
@@ -27,7 +27,7 @@ const TOKEN_AT: usize = 12;
 #[derive(Debug, Default)]
 pub struct Subflows {
     /// By the address of the host that opened them.
-    known: BTreeMap<SocketAddr, FlowId>,
+    by_client: BTreeMap<SocketAddr, FlowId>,
     /// Access to the kernel in the namespaces of hosts, by number.
     kernels: BTreeMap<usize, Rc<Diag>>,
 }
@@ -68,10 +68,10 @@ impl Workload<'_> {
             connection.peer(Host::Server).leave_to_another(of_server, flow.server, client);
             connection.peer(Host::Client).leave_to_another(of_client, client, flow.server);
         }
-        subflows.known.insert(client, id);
+        subflows.by_client.insert(client, id);
     }
 
-    /// The subflow of a packet that `sender` sends, if it is of one that has begun.
+    /// The subflow of a packet that `sender` sends, if that subflow has begun.
     pub(super) fn subflow_of(&self, sender: Host, headers: &Headers<'_>) -> Option<FlowId> {
         let (source, destination) = headers.addresses;
         let (source_port, destination_port) = headers.transport.ports()?;
@@ -79,7 +79,7 @@ impl Workload<'_> {
             Host::Server => (destination, destination_port),
             Host::Client => (source, source_port),
         };
-        self.subflows.known.get(&client.into()).copied()
+        self.subflows.by_client.get(&client.into()).copied()
     }
 
     /// The subflow that this packet of the host at the edge begins.

@@ -75,7 +75,7 @@ fn take_off(orders: &mut VecDeque<Order>, bytes: u64) {
     }
 }
 
-/// How many connections carry what an end sends and receives.
+/// How many connections carry the data of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carriers {
     One,
@@ -85,7 +85,7 @@ enum Carriers {
 #[derive(Debug)]
 pub struct Peer {
     pub socket: Option<Rc<Socket>>,
-    /// The kernel's information about it from the last delivered packet, not evaluated yet.
+    /// The kernel's information about it after the last delivered packet, not evaluated yet.
     said: Option<TcpInfo>,
     /// How to query the kernel about it if another process has the socket: access, own and other address.
     foreign: Option<(Rc<Diag>, SocketAddr, SocketAddr)>,

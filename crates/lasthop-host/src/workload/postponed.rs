@@ -1,5 +1,5 @@
-//! Work on which nothing depends before the next wait begins. In a guest it is done together with that wait,
-//! and needs no separate entry into the kernel.
+//! Work on which nothing depends before the next wait. In a guest it is done together with that wait, to avoid a
+//! separate system call.
 
 use super::{Flow, FlowEnds, TcpConnection, Turn, Watched, Workload};
 use crate::calls::{self, Call};

@@ -1,5 +1,4 @@
-//! A relay over real sockets: a program on a host of its own, between the two connections of a flow, as in
-//! the model engine (`relay.rs` of `lasthop-sim`).
+//! A relay over real sockets, as in the model engine (`relay.rs` of `lasthop-sim`).
 
 use super::peer::Peer;
 use super::{Flow, FlowEnds, Workload};
@@ -17,7 +16,7 @@ mod ioctl {
 
 #[derive(Debug)]
 pub(super) struct Relay {
-    /// Most data that it holds in each direction, those included that the far end has not acknowledged.
+    /// Maximum of data in each direction that are buffered or not acknowledged by the far end.
     buffer: usize,
     /// From the peer's side to the host's, and back.
     ways: [RelayDirection; 2],

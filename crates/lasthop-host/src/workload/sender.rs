@@ -100,12 +100,12 @@ impl Sender {
         self.sent_end = self.sent_end.max(end);
     }
 
-    /// Whether the connection has been opened, successfully or not.
+    /// True if the connection has been opened, successfully or not.
     pub fn has_been_open(&self) -> bool {
         self.last.state != 0
     }
 
-    /// Whether the connection was open and is open no longer.
+    /// True if the connection was open and is no longer.
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -153,7 +153,7 @@ impl Sender {
         self.tell_window(now, last, observer);
     }
 
-    /// It has ended, of which no packet told.
+    /// It has ended without a packet.
     pub fn ends<O: Observer>(&mut self, now: Instant, failed: bool, observer: &mut O) {
         if !std::mem::replace(&mut self.over, true) {
             let event = if failed { TransportEvent::Aborted } else { TransportEvent::Closed };

@@ -138,7 +138,9 @@ impl GrantConfig {
             [("framing", link.framing.is_some()), ("header_compression", link.header_compression.is_some())]
         {
             faults.require(!stated, "", || {
-                format!("grants count bytes of IP packets, but link.{key} changes packet sizes; leave out one of the two")
+                format!(
+                    "grants count IP bytes, but link.{key} changes packet sizes; leave out one of the two"
+                )
             });
         }
     }

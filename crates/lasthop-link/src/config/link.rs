@@ -182,7 +182,7 @@ impl LinkConfig {
             )
         });
         faults.require(self.header_compression.is_none() || !self.reorder, "header_compression", || {
-            "compressed headers depend on earlier packets, so reorder would break them; leave out this or reorder".to_owned()
+            "compressed headers depend on packet order; leave out this or reorder".to_owned()
         });
         faults.require(self.receive_buffer.is_none() || !self.reorder, "receive_buffer", || {
             "with reorder, no packet waits for an earlier one; leave out this or reorder".to_owned()

@@ -6,8 +6,8 @@ use super::row;
 use crate::config::Epochs;
 use crate::timetable::Row;
 
-/// What lasts for an epoch goes by the same satellite in both directions, so delays and gaps have the same
-/// draws in both; rates have not.
+/// Both directions use the same satellite in an epoch, so delays and gaps have the same draws in both; rates are
+/// drawn separately.
 pub(super) fn rows(
     epochs: &Epochs,
     link_delay: Duration,

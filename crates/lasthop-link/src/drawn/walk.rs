@@ -1,5 +1,5 @@
-//! A rate whose logarithm is a mean-reverting walk, the process of Ornstein and Uhlenbeck. At the steps its
-//! values are exact, whatever the length of a step: an autoregressive process of the first order.
+//! A rate whose logarithm is a mean-reverting walk (an Ornstein-Uhlenbeck process). At the steps its
+//! values are exact for any step length: an autoregressive process of the first order.
 
 use lasthop_core::{Duration, RandomStream, Rate};
 
@@ -14,7 +14,7 @@ pub(super) fn rows(walk: &Walk, mut stream: RandomStream, until: Duration) -> Ve
     let kept = libm::exp(-step.as_secs_f64() / time_constant.as_secs_f64());
     let fresh = spread * libm::sqrt(1.0 - kept * kept);
     let (mut rows, mut at) = (Vec::new(), Duration::ZERO);
-    // It has gone on forever, so the first value has the distribution of all.
+    // The process is stationary, so the first value has the stationary distribution.
     let mut away = spread * normal(&mut stream);
     while rows.is_empty() || at < until {
         let bits = libm::round(libm::exp(middle + away)).clamp(1.0, RATE_MAX);

@@ -1,4 +1,4 @@
-//! The tree of classes: which classes may send, whose rate they use, and whose turn it is.
+//! The tree of classes: which classes may send, whose rate they use, and which one is next.
 //!
 //! A class is in one of three modes (`htb_class_mode`). It *sends* while neither its rate nor its ceiling is
 //! in debt, *borrows* while only its rate is in debt, and otherwise *waits*. Sending classes with packets

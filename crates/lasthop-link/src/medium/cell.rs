@@ -1,14 +1,14 @@
 //! A cell of a mobile network: a base station and its users, as in LTE and NR (3GPP TS 36.300, TS 38.300).
 //!
-//! Time is divided into slots. At the start of each, and in each direction on its own, the scheduler divides
-//! the slot among the users that have data, as the base station divides resource blocks. What a user gets is
-//! a transport block: the next bytes of its queue, which may begin and end within packets (RLC, TS 36.322).
-//! A block that fails is sent again a round trip later, in as large a part of a slot, and before anything
-//! new (HARQ, TS 36.321, clause 5.3). A user has at most one block in a slot. The receiver joins the packets
-//! again and releases them in their order.
+//! Time is divided into slots. At the start of each slot, separately in each direction, the scheduler divides
+//! it among the users that have data, as the base station divides resource blocks. Each user's part carries a
+//! transport block: the next bytes of its queue, which may begin and end within packets (RLC, TS 36.322). A
+//! block that fails is sent again a round trip later, in an equally large part of a slot, and before new data
+//! (HARQ, TS 36.321, clause 5.3). A user has at most one block in a slot. The receiver reassembles the packets
+//! and releases them in order.
 //!
-//! A packet that arrives at the very start of a slot waits for the next one. Slots in which nobody sends
-//! cost nothing: the cell wakes only for the next one with something to send.
+//! A packet that arrives at the very start of a slot waits for the next one. Empty slots cost nothing: the cell
+//! wakes only for the next slot with data.
 
 use std::collections::VecDeque;
 
@@ -36,12 +36,12 @@ use schedule::{SlotSchedule, Wish};
 #[derive(Debug)]
 pub struct Cell {
     sides: [CellDirection; 2],
-    /// None if the users always listen.
+    /// `None` if the users always listen.
     listening: Option<Listening>,
     released: VecDeque<PacketId>,
 }
 
-/// What both directions of a cell have in common.
+/// The parameters that both directions of a cell share.
 #[derive(Clone, Debug)]
 struct Rules {
     tti: Duration,

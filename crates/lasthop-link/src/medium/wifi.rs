@@ -5,9 +5,9 @@
 //!               -> lost alone by errors, or whole by a collision; again -> in-order release -> poll_delivery
 //! ```
 //!
-//! All nodes hear each other, at once. While the air is idle nothing happens before the first backoff is
-//! over, so idle slots cost no events: each transmission is one event at its start and one at the end of its
-//! data, from which the time is known at which the air is idle again.
+//! All nodes hear each other, without delay. On an idle channel, the next event is the end of the shortest
+//! backoff, so idle slots cost no events: each transmission has one event at its start and one at the end of its
+//! data, which determines when the channel is idle again.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ pub struct Wifi {
     places: [Place; 2],
     limits: FrameLimits,
     stations: Vec<Station>,
-    /// For each node and category a contender and what it sends; first those of the access point, then those
+    /// For each node and category a contender and its sender; first those of the access point, then those
     /// of the stations.
     contenders: Vec<Contender>,
     senders: Vec<Sender>,
@@ -60,7 +60,7 @@ pub struct Wifi {
     released: VecDeque<PacketId>,
 }
 
-/// What all frames have to respect.
+/// Limits of all frames.
 #[derive(Clone, Copy, Debug)]
 struct FrameLimits {
     retries: u32,
@@ -71,7 +71,7 @@ struct FrameLimits {
 
 #[derive(Debug)]
 struct Station {
-    /// Rates, each with the time from which it holds; the last one first.
+    /// Rates with their start times; the last one first.
     course: Vec<(Instant, Rate)>,
     error: f64,
 }
@@ -83,7 +83,7 @@ struct Frame {
     receiver: usize,
     station: usize,
     begin: Instant,
-    /// The end of the data; before it is known that nobody else sends, of the RTS if there is one.
+    /// The end of the data, or of the RTS until it is certain that no other node sends.
     end: Instant,
     /// After an RTS, the time until the end of the data.
     after_rts: Option<Duration>,
@@ -229,7 +229,7 @@ impl Wifi {
         self.senders.iter().map(waiting).sum::<usize>() + self.released.len()
     }
 
-    /// The other networks send what is due at or before `now`, unless a frame is on the air.
+    /// The other networks send their frames due at or before `now`, unless a frame is on the air.
     fn let_others_pass(&mut self, now: Instant) {
         while let Some(others) = &mut self.others
             && self.frames.is_empty()
@@ -243,20 +243,20 @@ impl Wifi {
         }
     }
 
-    /// Somebody takes the air.
+    /// A node starts to transmit.
     fn freeze(&mut self, now: Instant) {
         for contender in &mut self.contenders {
             contender.freeze(self.free, now, self.phy.slot, &mut self.backoff);
         }
     }
 
-    /// Finds out who sends next.
+    /// Determines the next sender.
     fn plan(&mut self) {
         let starts = self.contenders.iter().map(|contender| contender.start(self.free, self.phy.slot));
         self.start = starts.min().unwrap_or(Instant::MAX);
     }
 
-    /// Whoever starts before he can hear another one sends.
+    /// Starts all transmissions that begin before their senders can hear each other.
     fn begin<O: Observer>(&mut self, packets: &mut Packets<'_, O>) {
         let now = packets.now;
         let (slot, free) = (self.phy.slot, self.free);
@@ -352,7 +352,7 @@ impl Wifi {
         });
     }
 
-    /// The data of all frames are sent: receivers answer, or senders find out that nobody does.
+    /// The data of all frames are sent: receivers answer, or the answer is missing.
     fn finish<O: Observer>(&mut self, packets: &mut Packets<'_, O>) {
         let now = packets.now;
         let collided = self.frames.len() > 1;

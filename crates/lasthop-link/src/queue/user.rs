@@ -1,4 +1,4 @@
-//! A user's own discipline: the user's code decides on numbers, and this module keeps the packets.
+//! A custom discipline: the user's code decides on numbers, and this module stores the packets.
 
 use std::collections::BTreeMap;
 

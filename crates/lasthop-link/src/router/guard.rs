@@ -1,4 +1,4 @@
-//! What stands in front of the queues and loses packets before they see them.
+//! Elements in front of the queues that drop packets: policer, blackhole, drop list.
 
 use lasthop_core::{DropCause, FlowId, Observer, PacketId, QueueDepth};
 
@@ -9,8 +9,8 @@ use crate::discipline::{Discipline, Packets};
 use crate::drop_list::DropList;
 use crate::policer::Policer;
 
-/// A router behind that which loses packets before its queues. A packet that is lost for one reason is not
-/// counted for the next.
+/// A router behind elements that drop packets before its queues. A packet that one of them drops is not counted by
+/// the next.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     drop_list: DropList,
@@ -33,7 +33,7 @@ impl Guarded {
         }
     }
 
-    /// Also loses the packets of a flow with these numbers.
+    /// Also drops the packets of a flow with these numbers.
     pub(super) fn lose(&mut self, flow: FlowId, numbers: &[u64]) {
         self.drop_list.add(flow, numbers);
     }

@@ -1,4 +1,4 @@
-//! The seams: an application and a transport that the engine has never heard of.
+//! The engine's interfaces, with an application and a transport that exist only in these tests.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Ports: what packets cross, and may wait in.
+//! Ports: the parts of the network that packets cross, and may wait in.
 
 use lasthop_core::{Direction, Instant, Observer, PacketArena, PacketId, QueueDepth, Seed};
 use lasthop_link::{AtmSwitch, Medium, Path, PathConfig};
@@ -20,11 +20,11 @@ pub(super) enum Port {
     Beside(usize),
     /// An ATM switch.
     Switch(Box<Switch>),
-    /// A router of the owner's.
+    /// The owner's router.
     Owner,
 }
 
-/// A medium, and which of its stations each host is.
+/// A medium, and the station of each host.
 #[derive(Debug)]
 pub(super) struct Shared {
     medium: Medium,
@@ -38,7 +38,7 @@ pub(super) struct Switch {
     access_links: u32,
 }
 
-/// The ports of a scenario's hops, by place; with an ATM switch, that and the way back, which has only a delay.
+/// The ports of a scenario's hops, by place; with an ATM switch, the switch and the return path, a mere delay.
 pub(super) fn all(scenario: &Scenario, seed: Seed) -> Vec<Port> {
     if let Some(config) = &scenario.atm {
         let access_links = scenario.flows().len().max(1);
@@ -75,7 +75,7 @@ pub(super) fn all(scenario: &Scenario, seed: Seed) -> Vec<Port> {
     tree.places().map(port).collect()
 }
 
-/// Whether packets of which a link makes copies may cross further hops.
+/// True if packets that a link duplicates may cross further hops.
 pub(super) fn copies_go_on(scenario: &Scenario) -> bool {
     let duplicates = |hop: &Hop<'_>| match &hop.kind {
         HopKind::Links { down, up, .. } => [down, up].iter().any(|path| path.link.duplicate.is_some()),
@@ -84,7 +84,7 @@ pub(super) fn copies_go_on(scenario: &Scenario) -> bool {
     scenario.names_hops() && scenario.hops().iter().any(duplicates)
 }
 
-/// Which station of a hop with a medium each host of the scenario is.
+/// For each host of the scenario, its station at a hop with a medium.
 fn stations(scenario: &Scenario, hop: &str) -> Vec<Option<usize>> {
     let names: Vec<&str> = scenario.stations(hop).collect();
     scenario.host.keys().map(|host| names.iter().position(|name| name == host)).collect()
@@ -127,7 +127,7 @@ impl Port {
 }
 
 impl Shared {
-    /// Takes a packet that a host sends or is to receive, by its number.
+    /// Accepts a packet that a host sends or will receive, by the host's number.
     pub fn enter<O: Observer>(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Routes: the ports that the packets of each flow cross, one after the other.
+//! Routes: the sequences of ports that the packets of each flow cross.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,14 +9,14 @@ use lasthop_scenario::{Flow, LanConfig, Scenario, Tree};
 use super::port::Port;
 use super::wire::Wire;
 
-/// What packets reach behind a port.
+/// The next element after a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
-    /// Their hosts: the routes that cross the port end there.
+    /// The hosts: all routes that cross the port end there.
     Host,
     /// This port.
     Port(u32),
-    /// That depends on their routes.
+    /// Depends on the route.
     Various,
 }
 
@@ -25,17 +25,16 @@ pub(super) enum Behind {
 pub(super) struct Routes {
     /// The ports of each route, down and up.
     all: Vec<[Vec<u32>; 2]>,
-    /// What is behind each port.
+    /// The next element after each port.
     behind: Vec<Behind>,
-    /// The routes of each application; there is another after a move of the host, and for each further subflow
-    /// of MPTCP.
+    /// The routes of each application: one, plus one after a migration, and one for each further MPTCP subflow.
     applications: Vec<Range<usize>>,
     /// For each application, the hosts at the ends of its routes, server and client; for media.
     ends: Vec<[Option<usize>; 2]>,
     flows: Vec<OfFlow>,
 }
 
-/// Where a flow's packets go.
+/// The routes of a flow.
 #[derive(Clone, Copy, Debug)]
 struct OfFlow {
     application: u32,
@@ -61,8 +60,8 @@ impl Routes {
         Self { all: routes, behind, applications, ends: ends(scenario), flows: Vec::new() }
     }
 
-    /// The next flow belongs to this application, and takes this one of its routes. Returns its number and the
-    /// ports that it crosses, down and up.
+    /// Announces the next flow: its application, and which of the application's routes it takes. Returns its number
+    /// and the ports that it crosses, down and up.
     pub fn announce(&mut self, application: u32, route: usize) -> (FlowId, &[Vec<u32>; 2]) {
         let flow = FlowId(self.flows.len() as u32);
         let route = self.applications[application as usize].start + route;
@@ -81,13 +80,13 @@ impl Routes {
         }
     }
 
-    /// What is behind a port.
+    /// The next element after a port.
     #[inline]
     pub fn behind(&self, port: usize) -> Behind {
         self.behind[port]
     }
 
-    /// The port behind this one of a packet's route; none if that is its host.
+    /// The next port of a packet's route; `None` if the host follows.
     pub fn next(&self, packet: &Packet, port: u32) -> Option<u32> {
         let mut ports = self.of(packet, packet.direction).iter();
         ports.find(|at| **at == port);
@@ -119,13 +118,13 @@ impl Routes {
     }
 }
 
-/// How often the host had moved when it sent a packet.
+/// The number of migrations before a packet was sent.
 #[inline]
 fn moves(packet: &Packet) -> usize {
     if let Body::Quic(datagram) = &packet.body { usize::from(datagram.address) } else { 0 }
 }
 
-/// What is behind each port. Both directions leave a medium by the same port, so there it is various.
+/// The next element after each port. Both directions leave a medium by the same port, so it is `Various` there.
 fn behind(routes: &[[Vec<u32>; 2]], ports: &[Port]) -> Vec<Behind> {
     let mut all: Vec<Option<Behind>> =
         ports.iter().map(|port| matches!(port, Port::Medium(_)).then_some(Behind::Various)).collect();
@@ -193,7 +192,7 @@ impl<'a> Wires<'a> {
         all
     }
 
-    /// The wire on which an end of a flow sends: that of its host, or of a server of the flow's own.
+    /// The wire on which an end of a flow sends: that of its host, or of the flow's separate server.
     fn wire_of(&mut self, flow: &'a Flow, part: Part, end: Host, ports: &mut Vec<Port>) -> u32 {
         let name = self.scenario.host_at(flow, part, end);
         let is_server = end == Host::Server && part != Part::HostSide;

@@ -1,8 +1,8 @@
-//! Which port is woken next: the earliest of many times.
+//! Determines the port to wake next: the earliest of many times.
 
 use lasthop_core::Instant;
 
-/// When a port must be woken.
+/// The wakeup of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wakeup {
     pub at: Instant,
@@ -10,10 +10,10 @@ pub struct Wakeup {
     pub(super) port: usize,
 }
 
-/// Times by number, and the first of them; of several at the same time, the one with the lowest number.
+/// Times by number, and the earliest of them; among equal times, that of the lowest number.
 #[derive(Debug)]
 pub(super) enum Schedule {
-    /// A single hop has four ports, and nearly every event is one of theirs: to look at each is the cheapest.
+    /// A single hop has four ports, with nearly all events: comparing all four is the fastest.
     Few([Instant; FEW]),
     /// The earliest time below each node of a tree of winners, so that a change takes few steps. The children of
     /// `n` are `2 n` and `2 n + 1`, the root is 1. The second half are the leaves, the times themselves; behind
@@ -24,7 +24,7 @@ pub(super) enum Schedule {
 const FEW: usize = 4;
 
 impl Schedule {
-    /// `many` times that never come.
+    /// `many` times, all `Instant::MAX`.
     pub fn new(many: usize) -> Self {
         if many <= FEW {
             return Self::Few([Instant::MAX; FEW]);

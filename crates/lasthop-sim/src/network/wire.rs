@@ -13,7 +13,7 @@ pub struct Wire {
     free_at: Instant,
     /// The next packet to arrive, and when.
     next: Option<(Instant, PacketId)>,
-    /// The packets after it; mostly none.
+    /// The packets after it; usually empty.
     behind: VecDeque<(Instant, PacketId)>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Bearer {
     sent: u64,
     /// Packets at the end of `begun` that have not been reported yet.
     unreported: usize,
-    /// What the last blocks had left of a byte while there were more, in billionths of a bit.
+    /// Fraction of a byte that the last blocks could not use, in billionths of a bit.
     rest: u64,
     /// The rates over time, and the number of the current one.
     course: Vec<(Instant, Option<Rate>)>,
@@ -42,7 +42,7 @@ struct BegunPacket {
     ip_bytes: u32,
     /// Where it ends among the bytes of the bearer.
     end: u64,
-    /// Bytes that have neither arrived nor been given up.
+    /// Bytes that have neither arrived nor been lost.
     missing: u32,
     is_damaged: bool,
 }
@@ -78,19 +78,19 @@ impl Bearer {
         self.end - self.sent + u64::from(self.waiting.bytes())
     }
 
-    /// Time has come to `now`.
+    /// Advances to `now`.
     pub(super) fn advance(&mut self, now: Instant) {
         while self.course.get(self.row + 1).is_some_and(|(since, _)| *since <= now) {
             self.row += 1;
         }
     }
 
-    /// The rate now; none if nothing gets through.
+    /// The current rate; `None` during an outage.
     pub(super) fn rate(&self) -> Option<Rate> {
         self.course[self.row].1
     }
 
-    /// The first time from `at` on at which something gets through.
+    /// The first time from `at` on without an outage.
     pub(super) fn up_from(&self, at: Instant) -> Instant {
         let later = self.course[self.row + 1..].iter().take_while(|(since, _)| *since <= at).count();
         let mut rows = self.course[self.row + later..].iter();
@@ -102,7 +102,7 @@ impl Bearer {
         (self.backlog() * BYTE - self.rest).div_ceil(rate.bits_per_second())
     }
 
-    /// Takes what can be sent at this rate in a part of a slot, in nanoseconds; none if it is no whole byte.
+    /// Takes the bytes that fit a part of a slot, in nanoseconds, at this rate; `None` if less than a byte.
     pub(super) fn take(&mut self, rate: Rate, part: u64) -> Option<Range> {
         let room = rate.bits_per_second() * part + self.rest;
         let bytes = (room / BYTE).min(self.backlog());
@@ -135,7 +135,7 @@ impl Bearer {
         packets.map(|packet| packet.id)
     }
 
-    /// A range of bytes has arrived, or has been given up.
+    /// A range of bytes has arrived, or is lost.
     pub(super) fn arrive(&mut self, bytes: Range, is_decoded: bool) {
         let first = self.begun.partition_point(|packet| packet.end <= bytes.from);
         for packet in self.begun.range_mut(first..).take_while(|packet| packet.start() < bytes.to) {
@@ -145,7 +145,7 @@ impl Bearer {
         }
     }
 
-    /// The next packet of which nothing is missing any more, and whether all of it has arrived.
+    /// The next packet without missing bytes, and whether all of it has arrived.
     pub(super) fn next_whole(&mut self) -> Option<(PacketId, bool)> {
         let packet = pop_if(&mut self.begun, |packet| packet.missing == 0)?;
         Some((packet.id, !packet.is_damaged))

@@ -9,7 +9,7 @@ use crate::config::DrxConfig;
 pub(super) struct Listening {
     on: u64,
     cycle: u64,
-    /// From the start of a slot with something new for as long as the user listens because of it.
+    /// Duration of listening from the start of a slot with new data.
     stays: Duration,
     users: Vec<User>,
 }
@@ -18,7 +18,7 @@ pub(super) struct Listening {
 struct User {
     /// Where its cycles begin.
     offset: u64,
-    /// It listens until then, whatever the cycle.
+    /// It listens until then, regardless of the cycle.
     until: Instant,
 }
 
@@ -40,7 +40,7 @@ impl Listening {
         if at < until || phase < self.on { at } else { at + Duration::from_nanos(self.cycle - phase) }
     }
 
-    /// A user gets or sends something new in the slot at `now`.
+    /// A user receives or sends new data in the slot at `now`.
     pub(super) fn stir(&mut self, user: usize, now: Instant) {
         self.users[user].until = now + self.stays;
     }

@@ -1,4 +1,4 @@
-//! Who sends in a slot.
+//! Assignment of slots to users.
 
 use lasthop_core::{Duration, Instant, Rate};
 
@@ -23,8 +23,8 @@ pub(super) enum SlotSchedule {
     ProportionalFair(Fairness),
 }
 
-/// The mean of what each user got, over a window that fades exponentially (Viswanath, Tse and Laroia,
-/// "Opportunistic beamforming using dumb antennas", IEEE Trans. Information Theory 48, 2002, section II).
+/// The mean throughput of each user over an exponential window (Viswanath, Tse and Laroia, "Opportunistic
+/// beamforming using dumb antennas", IEEE Trans. Information Theory 48, 2002, section II).
 #[derive(Debug)]
 pub(super) struct Fairness {
     tti: Duration,
@@ -48,7 +48,7 @@ impl SlotSchedule {
         }
     }
 
-    /// Divides what is left of the slot at `now`, in nanoseconds.
+    /// Divides the rest of the slot at `now`, in nanoseconds.
     pub(super) fn divide(&mut self, now: Instant, left: u64, wishes: &mut [Wish]) {
         match self {
             Self::RoundRobin => equally(left, wishes),
@@ -57,7 +57,7 @@ impl SlotSchedule {
     }
 }
 
-/// Whoever needs less than an equal part leaves the rest to the others.
+/// Users that need less than an equal part leave the rest to the others.
 fn equally(mut left: u64, wishes: &mut [Wish]) {
     wishes.sort_by_key(|wish| wish.needed);
     let count = wishes.len();

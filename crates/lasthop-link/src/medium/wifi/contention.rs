@@ -1,4 +1,4 @@
-//! Contention for the air: carrier sense and binary exponential backoff (IEEE 802.11-2020, clauses 10.3.3 and
+//! Contention: carrier sense and binary exponential backoff (IEEE 802.11-2020, clauses 10.3.3 and
 //! 10.3.4), for one category of each node (EDCA, clause 10.23.2).
 
 use lasthop_core::{Dscp, Duration, Instant, RandomStream};
@@ -13,8 +13,8 @@ pub(super) struct Category {
     pub(super) ifs: Duration,
     pub(super) cw_min: u32,
     pub(super) cw_max: u32,
-    /// True if a backoff counts at the beginning of each slot, so that the slot counts in which another node
-    /// begins (EDCA, clause 10.23.2.4), and false if it counts at the end (clause 10.3.3).
+    /// True if the backoff counter decrements at the start of each slot, including the slot in which another node
+    /// begins (EDCA, clause 10.23.2.4); false if at the end (clause 10.3.3).
     counts_early: bool,
     /// The longest transmission, if limited.
     pub(super) txop: Option<Duration>,
@@ -29,7 +29,7 @@ const VOICE: usize = 3;
 /// The categories from the lowest to the highest priority (table 10-1).
 const RANKS: [u8; 4] = [1, 0, 2, 3];
 
-/// Which of two categories of a node goes first if both may send.
+/// The rank of a category: of two categories of a node that may send, the higher one goes first.
 pub(super) const fn rank(category: usize) -> u8 {
     RANKS[category]
 }
@@ -75,10 +75,10 @@ pub(super) struct Contender {
     counter: u32,
     /// True if it has a frame to send.
     pub(super) waits: bool,
-    /// Since when.
+    /// Time from which it has a frame to send.
     since: Instant,
-    /// How much sooner the air is idle for it than for the others: who gets no answer knows that nothing
-    /// comes before those who have to guess do.
+    /// How much earlier the channel is idle for it than for the others: a sender without an answer detects this
+    /// before EIFS is over.
     early: Duration,
     /// Failures in a row.
     failures: u32,
@@ -98,7 +98,7 @@ impl Contender {
         }
     }
 
-    /// When it sends if nobody else does, the air being idle since `free`; never without a frame.
+    /// When it sends if no other node does and the channel is idle since `free`; never without a frame.
     pub(super) fn start(&self, free: Instant, slot: Duration) -> Instant {
         if !self.waits {
             return Instant::MAX;
@@ -115,7 +115,7 @@ impl Contender {
         Instant::from_nanos((free + self.category.ifs).as_nanos().saturating_sub(self.early.as_nanos()))
     }
 
-    /// It has a frame to send from now on. A node that finds the air idle needs no backoff, unless that of
+    /// It has a frame to send from now on. A node that finds the channel idle needs no backoff, unless that of
     /// its last frame is not over (clause 10.3.4.2).
     pub(super) fn begin(&mut self, now: Instant, is_busy: bool, stream: &mut RandomStream) {
         (self.waits, self.since) = (true, now);
@@ -124,7 +124,7 @@ impl Contender {
         }
     }
 
-    /// The air, idle since `free`, is taken at `now` by another node: the slots that have passed count.
+    /// Another node transmits from `now`; the slots that have passed since `free` count.
     pub(super) fn freeze(&mut self, free: Instant, now: Instant, slot: Duration, stream: &mut RandomStream) {
         let first = self.first_slot(free);
         self.early = Duration::ZERO;
@@ -138,7 +138,7 @@ impl Contender {
         }
     }
 
-    /// Its frame was acknowledged, or given up.
+    /// Its frame was acknowledged or dropped.
     pub(super) fn succeeded(&mut self, stream: &mut RandomStream) {
         (self.cw, self.failures, self.early) = (self.category.cw_min, 0, Duration::ZERO);
         self.draw(stream);

@@ -1,8 +1,8 @@
-//! Other networks on the same channel, which take a share of the air.
+//! Other networks on the same channel, which use a share of airtime.
 
 use lasthop_core::{Duration, Instant, RandomStream};
 
-/// How long another network keeps the air at a time: a frame with several packets.
+/// Duration of a transmission of another network: a frame with several packets.
 const FRAME: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// None if they take nothing.
+    /// `None` if their share is 0.
     pub(super) fn new(share: f64, mut stream: RandomStream) -> Option<Self> {
         if share == 0.0 {
             return None;
@@ -25,14 +25,14 @@ impl Others {
         Some(Self { next, mean_gap, stream })
     }
 
-    /// When they take the air, which is idle since `free`. They are polite: they wait for the end of what is
-    /// on the air, and go first then.
+    /// The start of their next transmission if the channel is idle since `free`. They wait for the end of the current
+    /// transmission, and then go first.
     pub(super) fn start(&self, free: Instant) -> Instant {
         self.next.max(free)
     }
 
-    /// They take the air at `now`; returns the end. A frame that had to wait does not delay the next one, so
-    /// that their share is kept.
+    /// They transmit from `now`; returns the end. A delayed frame does not delay the next one, so that their share
+    /// is exact.
     pub(super) fn take(&mut self, now: Instant) -> Instant {
         self.next = self.next + FRAME + gap(self.mean_gap, &mut self.stream);
         now + FRAME

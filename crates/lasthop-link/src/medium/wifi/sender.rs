@@ -1,4 +1,4 @@
-//! What a category of a node has to send: a queue and a window for each receiver, and whose turn it is. The
+//! The data of a category of a node: a queue and a window for each receiver, and the order of receivers. The
 //! access point sends to each station, a station to the access point only.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::queue::Queue;
 use crate::queue::fifo::{Fifo, Total, Waiting};
 use crate::queue::rounds::Rounds;
 
-/// Air in microseconds that a station gets per turn, as in Høiland-Jørgensen et al., USENIX ATC 2017.
+/// Airtime of a station per round in microseconds, as in Høiland-Jørgensen et al., USENIX ATC 2017.
 const AIRTIME_QUANTUM: u64 = 300;
 /// The parameters of FQ-CoDel in mac80211 (`ieee80211_txq_setup_flows`).
 const TARGET: Duration = Duration::from_millis(20);
@@ -67,7 +67,7 @@ impl Load {
     }
 }
 
-/// How packets to one receiver wait.
+/// The queue of a receiver.
 #[derive(Debug)]
 enum Queued {
     Fifo(Fifo),
@@ -83,12 +83,12 @@ struct Receiver {
     ahead: u32,
 }
 
-/// Which receiver comes next.
+/// The order of receivers.
 #[derive(Debug)]
 enum Order {
     /// That of the oldest packet. The receivers of packets in the order of arrival.
     Arrival(VecDeque<usize>),
-    /// They take turns; each turn uses up a credit, or the time on the air in microseconds.
+    /// Round robin, by credit or by airtime in microseconds.
     Turns { rounds: Rounds, by_time: bool },
 }
 
@@ -189,9 +189,9 @@ impl Sender {
         true
     }
 
-    /// Takes the packets of the next frame: those to be sent again, then new ones. `bytes_of` tells for a
-    /// packet how many bytes it takes among several, and how many of them are padding; `limits` those of a
-    /// frame to a receiver. None if the disciplines have dropped all packets.
+    /// Takes the packets of the next frame: those to be sent again, then new ones. `bytes_of` returns the bytes of a
+    /// packet in an A-MPDU, and how many of them are padding; `limits` returns the limits of a frame to a receiver.
+    /// `None` if the disciplines have dropped all packets.
     pub(super) fn take<O: Observer>(
         &mut self,
         limits: impl Fn(usize) -> Limits,
@@ -297,8 +297,7 @@ impl Sender {
         }
     }
 
-    /// A frame to or from a station has taken this long; shares of the air are those of the station, whoever
-    /// sent.
+    /// Charges the airtime of a frame to or from a station to that station, in either direction.
     pub(super) fn charge(&mut self, station: usize, time: Duration) {
         if let Order::Turns { rounds, by_time: true } = &mut self.order {
             rounds.charge(station, (time.as_nanos() / 1000) as u32);

@@ -116,7 +116,7 @@ impl Phy {
         [RTS, CTS].map(|bytes| time(self.control(), self.answer(rate), bytes))
     }
 
-    /// The time from the end of a frame that nobody understood until the air counts as idle: EIFS without
+    /// The time from the end of an undecodable frame until the channel counts as idle: EIFS without
     /// DIFS, that is SIFS and an ACK at the lowest rate (clause 10.3.2.3.7).
     pub(super) fn after_failure(self) -> Duration {
         self.sifs + time(self.control(), self.answer(Rate::from_bits_per_second(1)), ACK)

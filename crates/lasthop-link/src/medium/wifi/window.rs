@@ -15,7 +15,7 @@ enum MpduState {
     Waits,
     /// It is in the frame on the air.
     Sent,
-    /// The receiver has it, behind one that it has not.
+    /// It has arrived, but waits for an earlier packet.
     Arrived,
     GivenUp,
 }
@@ -29,7 +29,7 @@ struct Mpdu {
     state: MpduState,
 }
 
-/// What became of a packet of a frame.
+/// The outcome of a packet of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MpduOutcome {
     Arrived,
@@ -77,8 +77,8 @@ impl Window {
         self.mpdus.push_back(Mpdu { id, ip_bytes, failures: 0, state: MpduState::Sent });
     }
 
-    /// The frame has ended. `fails` says for each of its packets whether the receiver missed it; `tell` is
-    /// told what became of it.
+    /// The frame has ended. `fails` determines for each of its packets whether it was lost; `tell` receives the
+    /// outcome.
     pub(super) fn end(
         &mut self,
         retries: u32,
@@ -101,8 +101,8 @@ impl Window {
         }
     }
 
-    /// The next packet that the receiver releases: none waits for an earlier one. A packet that was given up
-    /// holds up no others; the request that tells the receiver so (clause 10.25.6.6) takes no time here.
+    /// The next packet that the receiver can release in order. A dropped packet does not block others: the request
+    /// that informs the receiver (clause 10.25.6.6) takes no time here.
     pub(super) fn release(&mut self) -> Option<PacketId> {
         loop {
             let Mpdu { id, state, .. } = *self.mpdus.front()?;

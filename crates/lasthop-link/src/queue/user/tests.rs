@@ -1,4 +1,4 @@
-//! A user's own discipline: its packets are kept, and the numbers that it returns are checked.
+//! A custom discipline: its packets are stored, and the numbers that it returns are checked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
