@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::time;
 use crate::units::{self, BYTES_UNITS, PACKET_UNITS, ParseError, RATE_UNITS, UnitTable};
 
-/// What a number counts.
+/// The kind of quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bits per second.
@@ -69,12 +69,12 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// A number without a unit; none if it is not finite.
+    /// A number without a unit; `None` if it is not finite.
     pub fn real(value: f64) -> Option<Self> {
         value.is_finite().then_some(Self { kind: Kind::Real, value })
     }
 
-    /// A whole number without a unit; none if it is so large that floats skip some.
+    /// A whole number without a unit; `None` if it has no exact float.
     pub fn whole(value: i64) -> Option<Self> {
         let value = value as f64;
         (value.abs() < WHOLE_MAX).then_some(Self { kind: Kind::Whole, value })
@@ -136,17 +136,17 @@ impl fmt::Display for Amount {
     }
 }
 
-/// How the levels of a range are spread between its ends.
+/// The distribution of levels over a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally likely.
+    /// Uniform.
     #[default]
     Linear,
-    /// Equal ratios are equally likely.
+    /// Uniform in the logarithm.
     Log,
 }
 
-/// Everything between two numbers of one kind.
+/// The numbers of one kind between two ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     from: Amount,
@@ -170,7 +170,7 @@ impl Range {
         [self.from, self.to]
     }
 
-    /// How levels are spread.
+    /// The distribution of levels.
     pub const fn scale(&self) -> Scale {
         self.scale
     }
@@ -179,7 +179,7 @@ impl Range {
     /// level depends on the range and the share only.
     pub fn at(&self, share: f64) -> Amount {
         let Self { from, to, scale } = *self;
-        // Every whole number has as much of the range as any other: 1 to 3 is everything from 1 to less
+        // All whole numbers are equally likely: 1 to 3 means from 1 to less
         // than 4.
         let beyond = if from.kind.is_count() { to.value + 1.0 } else { to.value };
         let (value, width) = match scale {

@@ -93,7 +93,7 @@ pub enum Cut {
     Clamp,
 }
 
-/// Least share of exponential draws that must fall inside the limits, so that redrawing comes to an end.
+/// Minimum share of exponential draws inside the limits, so that redrawing terminates.
 const REDRAW_SHARE_MIN: f64 = 1e-4;
 
 impl<T: Quantity> Distribution<T> {
@@ -131,7 +131,7 @@ impl<T: Quantity> Distribution<T> {
         }
     }
 
-    /// The least that can be drawn.
+    /// The smallest value that can be drawn.
     pub fn least(&self) -> T {
         match self {
             Self::Static(value) | Self::Uniform { min: value, .. } => *value,

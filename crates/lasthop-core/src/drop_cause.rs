@@ -124,7 +124,7 @@ causes! {
     /// `DualPI2` dropped it from the head of the queue, by chance: packets had to wait too long.
     DualPi2 = "dualpi2" (Queue, Aqm):
         "DualPI2", "dropped by DualPI2 at the head of the queue", "diamond-wide-open";
-    /// A queue discipline of the user's own dropped it before the queue was full.
+    /// A custom queue discipline dropped it before the queue was full.
     User = "own" (Queue, Aqm):
         "own discipline", "dropped by the scenario's own queue discipline", "cross-open";
     /// The router queue was full, and the packet's flow held most of it.
@@ -144,7 +144,7 @@ causes! {
     /// Selective drop: the same, and its connection had more than its share of the buffer.
     Selective = "selective" (Arrival, Selective):
         "more than its share of the buffer", "dropped by the switch, beyond its share", "square-open";
-    /// It arrived at the router in the time of the scenario's blackhole.
+    /// It arrived at the router during the scenario's blackhole.
     Blackhole = "blackhole" (Arrival, Error):
         "blackhole", "lost in the blackhole", "circle-cross-open";
     /// Its number among the packets of its flow is in the scenario's list of drops.

@@ -20,7 +20,7 @@ impl EcnOption {
     /// Bytes that the complete option takes, with its padding.
     pub const BYTES: u32 = Self::bytes(Self::FIELDS_MAX, false);
     /// First values in order 1. A counter of a codepoint that senders choose does not begin at zero, so that
-    /// a node that clears options is found out (section 3.2.1).
+    /// a node that clears options is detected (section 3.2.1).
     pub const FIRST: [u32; Self::FIELDS_MAX as usize] = [1, 0, 1];
 
     /// The number of the option (section 3.2.3).

@@ -6,7 +6,7 @@ use crate::{
     DropCause, Dscp, Duration, Ecn, FlowId, Host, Instant, Packet, Place, Protocol, QueueSize, Rate,
 };
 
-/// What a flow is, where several connections carry the flows of applications.
+/// The role of a flow, where several connections carry the flow of an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
     /// A flow from end to end.
@@ -23,7 +23,7 @@ pub enum Part {
     Subflow {
         /// The flow, which was announced before.
         of: FlowId,
-        /// Index of its way among those of the flow.
+        /// Index of its path among those of the flow.
         way: usize,
     },
 }
@@ -32,7 +32,7 @@ impl Part {
     /// Both sides of a relay. The first has the flow's server, the second its client.
     pub const SIDES: [Self; 2] = [Self::PeerSide, Self::HostSide];
 
-    /// The end that is the relay's.
+    /// The end at the relay.
     pub const fn relay_end(self) -> Option<Host> {
         match self {
             Self::Whole | Self::Relayed | Self::Subflow { .. } => None,
@@ -46,7 +46,7 @@ impl Part {
         self.relay_end().is_some()
     }
 
-    /// True for what an application calls a flow, and not for a connection that carries a part of one.
+    /// True for a flow as the application sees it, false for a connection that carries a part of one.
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Whole | Self::Relayed)
     }
@@ -61,7 +61,7 @@ impl Part {
         }
     }
 
-    /// The name of this side of what is called `name`.
+    /// The name of this side of the flow `name`.
     pub fn name_of(self, name: &str) -> String {
         match self {
             Self::Whole | Self::Relayed | Self::Subflow { .. } => name.to_owned(),
@@ -94,12 +94,12 @@ pub struct FlowInfo {
     /// ECN field of its datagrams; TCP sets the field of its segments itself.
     pub ecn: Ecn,
     pub server_port: u16,
-    /// What it is, if several connections carry a flow.
+    /// Its role, if several connections carry a flow.
     pub part: Part,
 }
 
 impl FlowInfo {
-    /// Index of its way among those of its application.
+    /// Index of its path among those of its application.
     pub const fn way(&self) -> usize {
         match self.part {
             Part::Subflow { way, .. } => way,
@@ -142,7 +142,7 @@ impl QueueDepth {
     }
 }
 
-/// What happened to a packet, in the order of its life.
+/// An event of a packet, in chronological order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PacketEvent {
     /// The sending host handed it to its LAN.
@@ -156,7 +156,7 @@ pub enum PacketEvent {
     Dequeued(QueueDepth),
     /// A transmission over the link failed, and ARQ will retransmit.
     LinkRetry,
-    /// It has crossed a hop, its place, and goes on to the next part of a network of several hops.
+    /// It has crossed a hop, its place, and continues to the next part of a network of several hops.
     Forwarded,
     /// It is lost.
     Dropped(DropCause),
@@ -177,7 +177,7 @@ impl PacketEvent {
 pub struct AirEvent {
     /// The station that it comes from or goes to, by its number among those of the medium.
     pub station: u16,
-    /// Time on the air, with what precedes and answers it.
+    /// Time on the air, including preceding and answering frames.
     pub spent: Duration,
     pub packets: u32,
     /// Those of them that did not arrive.
@@ -202,7 +202,7 @@ pub enum RetransmissionKind {
     Lost,
 }
 
-/// Which evidence showed that retransmissions had been unnecessary.
+/// The evidence that retransmissions were unnecessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoCause {
     /// An echoed timestamp older than the retransmission (Eifel detection, RFC 3522).
@@ -227,7 +227,7 @@ pub enum TransportEvent {
         /// Number of expiries in a row, this one included.
         backoff: u32,
     },
-    /// No ACK came for a while, and a probe segment was sent to elicit one (RFC 8985, section 7). The probe
+    /// No ACK arrived for a while, and a probe segment was sent to elicit one (RFC 8985, section 7). The probe
     /// is new data or the last segment again; the latter is reported as a retransmission, too.
     TailLossProbe {
         /// First byte of the segment.
@@ -245,13 +245,13 @@ pub enum TransportEvent {
     PersistentCongestion,
     /// The window was reduced because of an ECN echo.
     EcnReduction,
-    /// An earlier reduction was found spurious and undone.
+    /// An earlier reduction was spurious and undone.
     Undone(UndoCause),
     /// A segment was sent again: data, or the segment that opens or closes the stream.
     Retransmitted {
         /// First byte of the segment.
         seq: u64,
-        /// Why.
+        /// The reason.
         kind: RetransmissionKind,
     },
     /// State after an ACK was processed or a timer expired. It is reported only if it differs from the last
@@ -264,7 +264,7 @@ pub enum TransportEvent {
         /// Segments in flight as the sender counts them.
         in_flight: u32,
     },
-    /// The congestion control is in another state, in its own words.
+    /// The congestion control is in another state, by its own name.
     State(&'static str),
     /// A round-trip time was measured.
     RttSample {
@@ -274,7 +274,7 @@ pub enum TransportEvent {
     },
     /// Both directions are closed.
     Closed,
-    /// The connection was given up, by this end or by the peer.
+    /// The connection was aborted, by this end or by the peer.
     Aborted,
 }
 
@@ -369,7 +369,7 @@ pub trait Observer {
         let _ = (flow, line);
     }
 
-    /// Whether the observer wants [`Observer::qlog`], which costs time.
+    /// True if the observer needs [`Observer::qlog`], which costs time.
     fn wants_qlog(&self) -> bool {
         false
     }
@@ -379,7 +379,7 @@ pub trait Observer {
         let _ = (flow, host, records);
     }
 
-    /// Something happened to a packet.
+    /// An event of a packet.
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         let _ = (now, event, packet);
     }
@@ -389,17 +389,17 @@ pub trait Observer {
         let _ = (now, place, event);
     }
 
-    /// Something happened inside the transport of `flow` at `host`.
+    /// An event inside the transport of `flow` at `host`.
     fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
         let _ = (now, flow, host, event);
     }
 
-    /// Something happened in the page load that the connection `flow` belongs to.
+    /// An event in the page load that the connection `flow` belongs to.
     fn http(&mut self, now: Instant, flow: FlowId, event: HttpEvent) {
         let _ = (now, flow, event);
     }
 
-    /// Something happened in the video that `flow` carries.
+    /// An event in the video that `flow` carries.
     fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
         let _ = (now, flow, event);
     }
@@ -435,7 +435,7 @@ impl<O: Observer> Observer for Option<O> {
 }
 
 /// Calls an observer of any kind.
-macro_rules! behind {
+macro_rules! dynamic {
     ($observer:expr, $inner:ident => $call:expr) => {{
         let $inner = &mut **$observer;
         $call;

@@ -6,11 +6,11 @@ use crate::{DropCause, PacketEvent, RetransmissionKind, TransportEvent, UndoCaus
 /// The category of a kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventRole {
-    /// Something happened to a packet.
+    /// An event of a packet.
     Packet,
-    /// Something happened inside a transport.
+    /// An event inside a transport.
     Transport,
-    /// A transport sent something again. Its name is `retransmitted-` and the reason.
+    /// A retransmission. Its name is `retransmitted-` and the reason.
     Retransmission,
     /// A transport undid a reduction. Its name is `undone-` and the evidence.
     Undo,
@@ -86,7 +86,7 @@ kinds! {
     Dequeued = "dequeued" (Packet): "left the router queue", "handed to the link", "";
     /// A transmission over the link failed.
     LinkRetry = "link-retry" (Packet): "failed try over the link", "tried in vain over the link", "";
-    /// It crossed a hop, and goes on.
+    /// It crossed a hop, and continues.
     Forwarded = "forwarded" (Packet): "crossed a hop", "crossed the hop", "";
     /// The receiving host received it.
     Delivered = "delivered" (Packet): "segment arrived", "arrived", "circle";
@@ -153,7 +153,7 @@ kinds! {
 /// A packet event without its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketKind {
-    /// It goes on.
+    /// It continues.
     Step(PacketStep),
     /// It was lost.
     Dropped(DropCause),

@@ -1,8 +1,8 @@
 //! Faults in a configuration.
 //!
-//! A configuration type checks itself, beside its definition, in a method `check(&self, .., faults)`. It
-//! names only its own keys; its owner states the place of the configuration with [`Faults::below`]. A rule
-//! across several configurations is checked by the owner of all of them.
+//! A configuration type checks itself in a method `check(&self, .., faults)`. It names only its own keys; its
+//! owner sets the place of the configuration with [`Faults::below`]. A rule across several configurations is
+//! checked by the owner of all of them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 pub struct Fault {
     /// Path of the value, as in `queue.red.max`.
     pub key: String,
-    /// The reason and, after a semicolon, what to write instead.
+    /// The reason and, after a semicolon, a remedy.
     pub message: String,
 }
 
@@ -81,7 +81,7 @@ fn joined(place: &str, key: &str) -> String {
     format!("{place}{dot}{key}")
 }
 
-/// A value as a scenario file writes it: quantities have units and stand in quotation marks.
+/// A value in a scenario file's notation: quantities have units and are in quotation marks.
 fn as_written(value: &impl fmt::Display) -> String {
     let text = value.to_string();
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { format!("{text:?}") }

@@ -1,5 +1,4 @@
-//! The values that have a name in files. They are read from a type's schema, so that no list has to repeat
-//! them.
+//! The values that have a name in files, read from a type's schema to avoid separate lists.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

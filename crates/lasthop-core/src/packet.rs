@@ -17,7 +17,7 @@ use crate::{Dscp, EcnOption, Instant, Protocol};
 pub struct FlowId(pub u32);
 
 impl FlowId {
-    /// In place of a flow, for a packet of none: between the hosts of the application with this number.
+    /// A pseudo-flow for packets that belong to no flow, between the hosts of the application with this number.
     #[must_use]
     pub const fn stranger(application: u32) -> Self {
         Self(u32::MAX - application)
@@ -41,7 +41,7 @@ impl FlowId {
         Self(self.0 - 1 - host.other() as u32)
     }
 
-    /// Whether it is in place of a flow.
+    /// True for [`FlowId::stranger`].
     #[must_use]
     pub const fn is_stranger(self) -> bool {
         self.0 > u32::MAX / 2
@@ -154,7 +154,7 @@ pub struct Packet {
     pub dscp: Dscp,
     /// Transport port of the server: the source on the way down, the destination on the way up.
     pub server_port: u16,
-    /// The part of the network that it crosses, if the network has several hops.
+    /// The place that it crosses, if the network has several hops.
     pub place: Place,
     /// When it entered the router queue; [`Instant::MAX`] unless it waits there or is leaving at this moment.
     pub queued_at: Instant,
@@ -394,7 +394,7 @@ pub struct SackBlock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackList {
     len: u8,
-    /// Of an ECN option beside the blocks: that there is one, its order, and the number of its counters. The
+    /// For an ECN option in addition to the blocks: its presence, order, and number of counters. The
     /// counters lie in the last entry: an option that has any leaves no room for four blocks.
     option: u8,
     /// Other entries after the first `len` are undefined.
@@ -514,11 +514,11 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Largest window in segments: more than any real path holds, and far from overflow.
+    /// Largest window in segments: more than any real path needs, and far from overflow.
     pub const WINDOW_MAX: u32 = 1_000_000;
     /// IPv4 and TCP headers without options.
     pub const BASE_HEADER_BYTES: u32 = 40;
-    /// The most bytes of options.
+    /// Maximum number of option bytes.
     pub const OPTIONS_MAX: u32 = 40;
     /// The timestamps option with its two no-operation bytes.
     pub const TIMESTAMPS_BYTES: u32 = 12;
@@ -550,8 +550,8 @@ impl Segment {
         self.sack.ecn_option()
     }
 
-    /// Adds an ECN option, after the SACK blocks; counters that it leaves out become zero. Beside four blocks
-    /// there is room for one without counters.
+    /// Adds an ECN option, after the SACK blocks; counters that it omits become zero. With four blocks, only an
+    /// option without counters fits.
     pub fn set_ecn_option(&mut self, option: &EcnOption) {
         self.sack.set_ecn_option(option);
     }
@@ -597,7 +597,7 @@ impl Segment {
 pub struct PacketId(u32);
 
 impl PacketId {
-    /// The number of the slot, for data that an engine keeps beside the packet.
+    /// The number of the slot, for data that an engine stores along with the packet.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -652,8 +652,8 @@ impl PacketArena {
         PacketId(self.slots.len() as u32 - 1)
     }
 
-    /// Makes room for a quarter more: of many flows, packets are most of the memory, and a vector that grows
-    /// by itself would take up to twice what they need.
+    /// Grows by a quarter: with many flows, packets are most of the memory, and a vector's default growth would
+    /// use up to twice the necessary memory.
     #[cold]
     fn grow(&mut self) {
         self.slots.reserve_exact(self.slots.len() / 4 + SLOTS_AT_FIRST);
@@ -683,12 +683,12 @@ impl PacketArena {
         let _ = id;
     }
 
-    /// The packet at `id`, to be changed (an ECN mark, say).
+    /// The packet at `id`, for changes such as an ECN mark.
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
         &mut self.slots[id.0 as usize]
     }
 
-    /// Gives the slot back. The packet is gone.
+    /// Frees the slot.
     pub fn remove(&mut self, id: PacketId) {
         self.free.push(id.0);
     }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 /// A ring with less room than this is left as it is.
 const ROOM_KEPT: usize = 16;
 
-/// Frees most of the room of a ring that is now much shorter than it once was. Entries move through all of
-/// the room: after one large flight, each new entry would be written to memory that was not touched for long,
-/// outside of the processor's caches. Code that takes entries out of a ring calls this.
+/// Frees most of the capacity of a ring that is now much shorter than at its peak. Entries cycle through the whole
+/// capacity: after one large flight, each new entry would be written to memory outside of the processor's caches.
+/// Code that removes entries from a ring calls this.
 #[inline]
 pub fn trim<T>(ring: &mut VecDeque<T>) {
     if ring.len() < ring.capacity() / 3 && ring.capacity() > ROOM_KEPT {

@@ -15,13 +15,13 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// The seed of the streams of one part of several alike, whose streams have the same names.
+    /// The seed for one of several equal parts, whose streams have the same names.
     #[must_use]
     pub fn of_part(self, name: &str) -> Self {
         Self { study: self.study ^ fnv1a(name), ..self }
     }
 
-    /// The stream named `name`. The same name always gives the same numbers, whatever other components draw.
+    /// The stream named `name`. The same name always yields the same numbers, regardless of other components.
     pub fn stream(self, name: &str) -> RandomStream {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.study.to_le_bytes());

@@ -89,13 +89,13 @@ pub trait Transport {
         None
     }
 
-    /// From now on the owner says what it reads: see [`Transport::read`]. What it writes is one stream.
+    /// From now on the owner reports its reads by [`Transport::read`]. Its writes form one stream.
     /// Called only for TCP, like the methods that follow.
     fn hold(&mut self) {
         unreachable!("only TCP ends at a relay")
     }
 
-    /// The owner has read this many bytes so far. Others wait, and leave less room for further ones.
+    /// The owner has read this many bytes so far. Unread bytes reduce the window.
     fn read(&mut self, bytes: u64) {
         let _ = bytes;
         unreachable!("only TCP ends at a relay")
@@ -111,12 +111,12 @@ pub trait Transport {
         unreachable!("only TCP ends at a relay")
     }
 
-    /// Gives the flow up; the other end learns of it.
+    /// Aborts the flow, and informs the other end.
     fn abort<O: Observer>(&mut self, now: Instant, observer: &mut O) {
         let _ = (now, observer);
         unreachable!("only TCP ends at a relay")
     }
 
-    /// True once nothing more can happen at this end, apart from answers to stray packets.
+    /// True once this end is finished, apart from answers to stray packets.
     fn is_over(&self) -> bool;
 }

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why a text is not the expected quantity, in words for its author.
+/// Why a text is not the expected quantity, as a message for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError(String);
 
@@ -153,7 +153,7 @@ pub(crate) const PACKET_UNITS: UnitTable = UnitTable {
     named: &[],
 };
 
-/// Packets and bytes share one table; the name of a unit tells which of the two it counts.
+/// Packets and bytes share one table; the unit determines which of the two is counted.
 const QUEUE_UNITS: UnitTable = UnitTable {
     what: "a queue size",
     example: "20 packets",

@@ -1,4 +1,4 @@
-//! User code: a scenario names it, and the program that runs the scenario supplies it.
+//! User code: a scenario names it, and the program that runs the scenario provides it.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A function that makes instances of user code, each from its own setup.
+/// A constructor of instances of user code, each from its own setup.
 pub type Maker<S, T> = Arc<dyn Fn(S) -> Box<T> + Send + Sync>;
 
-/// User code as a scenario names it, and its maker once the code has been found. `S` is the setup of an
+/// User code as a scenario names it, and its constructor once the code is bound. `S` is the setup of an
 /// instance, `T` its interface.
 pub struct UserCode<S, T: ?Sized> {
     name: UserName,
@@ -67,12 +67,12 @@ impl<S, T: ?Sized> UserCode<S, T> {
         &self.name.0
     }
 
-    /// Binds the code that has been found: `maker` makes its instances.
+    /// Binds the code: `maker` creates its instances.
     pub fn bind(&mut self, maker: Maker<S, T>) {
         self.maker = Some(maker);
     }
 
-    /// Makes an instance; raises a [`Failure`] if the code is not bound.
+    /// Creates an instance; raises a [`Failure`] if the code is not bound.
     pub fn make(&self, setup: S) -> Box<T> {
         match &self.maker {
             Some(maker) => maker(setup),
@@ -136,11 +136,11 @@ impl<S, T: ?Sized> JsonSchema for UserCode<S, T> {
     }
 }
 
-/// User code cannot continue, or broke a rule. The failure ends the run at once, from any depth of calls;
+/// User code cannot continue, or broke a rule. The failure ends the run immediately, from any depth of calls;
 /// built-in algorithms, which cannot fail, pay nothing for this.
 #[derive(Debug)]
 pub struct Failure {
-    /// What it did: a sentence without a full stop.
+    /// The reason: a sentence without a full stop.
     pub message: String,
     /// The error that it raised itself.
     pub cause: Option<Box<dyn Any + Send>>,

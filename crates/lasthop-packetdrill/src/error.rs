@@ -1,4 +1,4 @@
-//! What is wrong with a script.
+//! Errors in scripts.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct ScriptError {
     /// Line of the file, from 1.
     pub line: u32,
-    /// What is wrong there, and what is accepted.
+    /// The fault, and what is accepted.
     pub message: String,
 }
 

@@ -8,7 +8,7 @@ use lasthop_tcp::{Endpoint, Phase, TcpConfig, TickClock, reset_for};
 use crate::script::{Call, Value};
 use crate::wire::Sent;
 
-/// Access mode of a socket, and the flag of one that does not block, as Linux numbers them.
+/// Access mode of a socket, and the flag of a non-blocking one, as Linux numbers them.
 const READ_WRITE: i64 = 0x2;
 const NON_BLOCKING: i64 = 0x800;
 
@@ -26,12 +26,12 @@ struct Socket {
     is_non_blocking: bool,
 }
 
-/// The connection, and what its application has done.
+/// The connection, and the state of its application.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a moment of its own")]
 struct Connection {
     endpoint: Endpoint,
-    /// Its socket; none before it is accepted, and after it is closed.
+    /// Its socket; `None` before it is accepted, and after it is closed.
     socket: Option<i64>,
     read: u64,
     has_shut_read: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Host {
     sockets: BTreeMap<i64, Socket>,
     connection: Option<Connection>,
     pub now: Instant,
-    /// What was sent and not compared yet.
+    /// Sent segments that have not been compared yet.
     pub sent: VecDeque<Sent>,
 }
 
@@ -64,7 +64,7 @@ impl Host {
         self.tcp.window_scaling
     }
 
-    /// What a program would learn of the connection.
+    /// The fields of `tcp_info` of the connection.
     pub fn info(&self) -> Vec<(&'static str, u64)> {
         self.connection.as_ref().map_or_else(Vec::new, |connection| connection.endpoint.info())
     }
@@ -208,7 +208,7 @@ impl Host {
         if is_right { Return::Value(0) } else { Return::Error(error.unwrap_or("no pending error")) }
     }
 
-    /// `SIOCINQ`: the bytes that have arrived and that nobody has read.
+    /// `SIOCINQ`: the unread bytes that have arrived.
     fn unread(&mut self, descriptor: i64, call: &Call) -> Return {
         let Some(connection) = self.connection(descriptor) else { return Return::Error("EINVAL") };
         let unread = (connection.endpoint.received_bytes() - connection.read).cast_signed();
@@ -315,7 +315,7 @@ impl Host {
         if let Some(connection) = self.connection(descriptor) {
             connection.socket = None;
             let unread = connection.endpoint.received_bytes() > connection.read;
-            // RFC 2525, section 2.17: who does not want the data that has arrived says so.
+            // RFC 2525, section 2.17: closing with unread data resets the connection.
             if unread || connection.endpoint.phase() == Phase::SynSent {
                 connection.endpoint.abort(now, &mut ());
                 connection.is_aborted = true;

@@ -1,4 +1,4 @@
-//! From the text of a script to its words.
+//! Splits the text of a script into words.
 
 use crate::error::{ScriptError, error};
 

@@ -1,16 +1,16 @@
 //! An interpreter of packetdrill's script language (Cardwell et al. 2013) for the TCP of the model, sans-IO.
 //!
-//! A script injects packets and system calls at stated times, and says which packets and results must follow.
+//! A script injects packets and system calls at stated times, and specifies the expected packets and results.
 //! Here a [`lasthop_tcp::Endpoint`] answers, in virtual time.
 //!
-//! - `lexer`, `parser`, `script`: from text to events; `error`: what is wrong with a text
-//! - `shell`, `settings`: the settings of the kernel that a script asks for, as switches of the model
-//! - `missing`: what a script needs and the model does not have
+//! - `lexer`, `parser`, `script`: from text to events; `error`: errors in the text
+//! - `shell`, `settings`: kernel settings of a script, as switches of the model
+//! - `missing`: features that a script needs and the model does not have
 //! - `host`, `wire`: sockets and one connection; packets of the script and segments of the model
-//! - `run`: the events, one after the other
+//! - `run`: executes the events
 //!
-//! Segments that leave together are one packet where the script expects one, as an offload leaves them.
-//! Python code in a script runs elsewhere: a run returns what it may ask for.
+//! Segments that leave together count as one packet if the script expects one, as with segmentation offload.
+//! Python code in a script runs elsewhere: a run returns the values that it may use.
 
 mod error;
 mod host;
@@ -35,7 +35,7 @@ pub use settings::Tolerance;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What the script needs and the model does not have, by line. If there is anything, it did not run.
+    /// Features that the script needs and the model does not have, by line. If there are any, it did not run.
     pub missing: Vec<(u32, String)>,
     /// The first difference, if there is one.
     pub difference: Option<Difference>,
@@ -45,8 +45,8 @@ pub struct Outcome {
     pub elapsed_us: u64,
 }
 
-/// Runs a script on a TCP of this era. `files` holds the shell scripts that it calls, by the paths in it;
-/// `tolerance` takes the place of the script's own.
+/// Runs a script on a TCP of this era. `files` contains the shell scripts that it calls, by the paths in it;
+/// `tolerance` overrides the script's.
 pub fn run(
     text: &str,
     files: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! What a script needs and the model does not have.
+//! Features that a script needs and the model does not have.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const OPTIONS: [&str; 8] = [
 /// Flags of sends and receives that change nothing here.
 const MESSAGE_FLAGS: [&str; 2] = ["MSG_NOSIGNAL", "MSG_DONTWAIT"];
 
-/// Everything that a script needs and the model does not have, by line.
+/// The features that a script needs and the model does not have, by line.
 pub(crate) fn missing(script: &Script) -> Vec<(u32, String)> {
     let mut missing = Vec::new();
     let mut opened = 0;
@@ -135,7 +135,7 @@ fn ancillary(call: &Call) -> Option<String> {
     }
 }
 
-/// The memory of a socket has no limit in the model: a write that takes less than all has no meaning.
+/// The memory of a socket has no limit in the model, so partial writes are not supported.
 fn partial(call: &Call) -> Option<String> {
     let wanted = match (call.name.as_str(), call.arguments.get(1)) {
         ("sendmsg", Some(Value::Struct { lengths, .. })) => Some(lengths.iter().sum()),

@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<Script, ScriptError> {
     };
     let mut events = Vec::new();
     while parser.peek().is_some() {
-        // A command after the last event: what it does to the machine is over when the script is.
+        // A command after the last event has no effect on the script.
         if matches!(parser.peek(), Some(Word::Command(_))) && parser.at + 1 == tokens.len() {
             break;
         }
@@ -82,7 +82,7 @@ impl Parser<'_> {
         error(self.line(), format!("{message}; found {}", self.found()))
     }
 
-    /// Goes to the next word with what the current one means.
+    /// Advances to the next word, and returns the meaning of the current one.
     fn pass<T>(&mut self, meaning: T) -> T {
         self.at += 1;
         meaning

@@ -7,12 +7,12 @@ use crate::script::{Action, Call, Event, PacketSpec, Script, Time, Value};
 use crate::settings::Settings;
 use crate::wire::{Sent, Wire, continues};
 
-/// How long an expected packet is waited for after its time: a late one is told.
+/// How long to wait for an expected packet after its time, to report a late one.
 const PATIENCE_US: i64 = 2_000_000;
-/// And if any time is right.
+/// The same if any time is allowed.
 const HORIZON_US: i64 = 180_000_000;
 
-/// Python code of a script, and what it may ask for at its place.
+/// Python code of a script, and the values that it may use at its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Code {
     /// Line of the file, from 1.
@@ -22,12 +22,12 @@ pub struct Code {
     pub info: Vec<(&'static str, u64)>,
 }
 
-/// What differs from the script, and where.
+/// A difference from the script, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Line of the file, from 1.
     pub line: u32,
-    /// What was expected, and what came.
+    /// The expected and the actual behaviour.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ pub struct Difference {
 struct Waiting {
     line: u32,
     call: Call,
-    /// When it is to return, and how much it may be off.
+    /// When it must return, and the tolerance.
     end: i64,
     tolerance: i64,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Run<'a> {
     wire: Wire,
     /// The time to which the next event is relative, in microseconds.
     now: i64,
-    /// Time of the event before, as the script says.
+    /// Time of the previous event according to the script.
     before: Option<i64>,
     was_inbound: bool,
     waiting: Option<Waiting>,
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
 
     fn event(&mut self, event: &Event) -> Result<(), Difference> {
         let is_inbound = matches!(event.action, Action::Inject(_));
-        // Times between packets that arrive are exact; others count from what happened before.
+        // Times between arriving packets are exact; others are relative to the actual previous event.
         let base = if is_inbound && self.was_inbound { self.before.unwrap_or(0) } else { self.now };
         let (from, to) = match event.time {
             Time::Any => (base, base + HORIZON_US),

@@ -10,7 +10,7 @@ pub struct Script {
     pub options: Vec<Setting>,
     /// The shell command at its top, if there is one.
     pub setup: Option<(u32, String)>,
-    /// What happens, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -59,7 +59,7 @@ pub enum Action {
     Command(String),
     /// Python code.
     Code(String),
-    /// A part of the language that the model has no use for, such as ICMP: its name.
+    /// An unsupported part of the language, such as ICMP: its name.
     Foreign(String),
 }
 
@@ -79,7 +79,7 @@ pub struct PacketSpec {
     pub ack: Option<u32>,
     /// The window field, not scaled.
     pub window: Option<u32>,
-    /// The options in order; none if they are not checked (`<...>`).
+    /// The options in order; `None` if they are not checked (`<...>`).
     pub options: Option<Vec<TcpOption>>,
 }
 

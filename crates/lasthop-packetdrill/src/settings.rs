@@ -7,8 +7,7 @@ use crate::error::{ScriptError, error};
 use crate::script::{Action, Event, Script};
 use crate::shell::Setup;
 
-/// Settings whose effects no script can see on a single connection, or that concern options that are refused
-/// where they stand.
+/// Settings without an effect on a single connection, or for options that are rejected where they occur.
 const WITHOUT_EFFECT: [&str; 17] = [
     "tcp_wmem",
     "tcp_fack",
@@ -45,10 +44,10 @@ const OPTIONS_WITHOUT_EFFECT: [&str; 12] = [
 ];
 /// The kernels whose verdicts the scripts record tick every millisecond.
 const TICK: Duration = Duration::from_millis(1);
-/// Linux agrees to ECN and does not ask for it (`tcp_ecn`).
+/// Linux accepts ECN but does not request it (`tcp_ecn`).
 const ECN_DEFAULT: u64 = 2;
 
-/// How far times may be off.
+/// The tolerance of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// At least this, in microseconds.
@@ -58,7 +57,7 @@ pub struct Tolerance {
 }
 
 impl Default for Tolerance {
-    /// What packetdrill grants if a script says nothing.
+    /// packetdrill's defaults.
     fn default() -> Self {
         Self { micros: 4_000, percent: 12.5 }
     }
@@ -71,7 +70,7 @@ pub(crate) struct Settings {
     /// Largest IP packet in bytes.
     pub mtu: u32,
     pub tolerance: Tolerance,
-    /// Length of a tick of the timestamps, in microseconds; none if their values are not checked.
+    /// Length of a tick of the timestamps, in microseconds; `None` if their values are not checked.
     pub stamp_tick: Option<i64>,
     /// Echoes that no sent timestamp fits are interpolated.
     pub scales_echo: bool,
@@ -142,7 +141,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Sockets use Nagle's algorithm until told otherwise.
+    /// Sockets use Nagle's algorithm by default.
     fn use_nagle(&mut self, script: &Script) {
         let no_delay = calls(&script.events, "setsockopt")
             .find(|(_, call)| call.arguments.get(2).and_then(|name| name.word()) == Some("TCP_NODELAY"));
@@ -181,7 +180,7 @@ impl Settings {
             ("tcp_fin_timeout", Some(n)) => tcp.fin_timeout = Duration::from_secs(n),
             ("tcp_min_tso_segs", Some(n @ 2..)) => tcp.knobs.burst_min = n as u32,
             ("tcp_tso_win_divisor", Some(n @ 1..)) => tcp.knobs.burst_share = n as u32,
-            // What the model does, and the retries of the other kind of open.
+            // The model's behaviour, and the retries of the other kind of open.
             ("tcp_frto", Some(1 | 2))
             | ("tcp_syn_retries" | "tcp_synack_retries", Some(_))
             | ("tcp_pacing_ss_ratio", Some(200))
@@ -199,8 +198,8 @@ impl Settings {
     }
 }
 
-/// `tcp_ecn`: 1 asks for ECN (RFC 3168), 2 only agrees to it; 3 to 5 are the same for accurate ECN (RFC
-/// 9768), where 4 asks for RFC 3168 and agrees to both.
+/// `tcp_ecn`: 1 requests ECN (RFC 3168), 2 only accepts it; 3 to 5 are the same for accurate ECN (RFC 9768), where
+/// 4 requests RFC 3168 and accepts both.
 fn set_ecn(tcp: &mut TcpConfig, value: u64, connects: bool) -> bool {
     let (ecn, accurate) = match (value, connects) {
         (0, _) | (2 | 5, true) => (false, false),
@@ -222,7 +221,7 @@ fn set_window(tcp: &mut TcpConfig, mtu: u32, value: &str) -> bool {
     true
 }
 
-/// An algorithm of the model by its name in Linux. BBR draws numbers, so no script can tell what it does.
+/// An algorithm of the model by its name in Linux. BBR draws random numbers, so scripts cannot predict it.
 fn set_algorithm(tcp: &mut TcpConfig, name: &str) -> bool {
     let Ok(algorithm) = toml::Value::from(name).try_into::<CongestionControl>() else { return false };
     let changed = TcpConfig { congestion_control: algorithm, ..tcp.clone() };

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-/// What the commands of a script ask for.
+/// The settings that the commands of a script request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setup {
     /// Settings below `net.ipv4`, by name: line of the script and value. A later one replaces an earlier one.
     pub settings: BTreeMap<String, (u32, String)>,
     /// The host's device has the queue discipline `fq`.
     pub fq: bool,
-    /// What cannot be set up: line and words for it.
+    /// Unsupported settings: line and description.
     pub missing: Vec<(u32, String)>,
 }
 
@@ -20,7 +20,7 @@ const PREFIXES: [&str; 3] = ["net.ipv4.", "net/ipv4/", "/proc/sys/net/ipv4/"];
 const RESTORES: &str = "/tmp/sysctl_restore_";
 
 impl Setup {
-    /// Takes in a command of the script, on this line. `files` holds the scripts that it may call, by the
+    /// Reads a command of the script, on this line. `files` contains the scripts that it may call, by the
     /// path in the command.
     pub fn read(&mut self, line: u32, text: &str, files: &BTreeMap<String, String>) {
         for command in commands(text) {

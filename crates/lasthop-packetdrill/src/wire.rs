@@ -15,10 +15,10 @@ pub(crate) struct Sent {
     pub ecn: Ecn,
 }
 
-/// What translates numbers of the script into those of the model and back.
+/// Translates numbers of the script into those of the model and back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire {
-    /// Numbers of the SYNs in the script: the peer's, and the host's, which its first packet tells.
+    /// Numbers of the SYNs in the script: the peer's, and the host's, which its first packet contains.
     peer_first: u32,
     own_first: Option<u32>,
     /// Shift count of the peer's windows.
@@ -94,7 +94,7 @@ impl Wire {
         })
     }
 
-    /// Compares what was sent with what is expected, apart from its time. Several segments of one burst are
+    /// Compares sent segments with the expected packet, except for the time. Several segments of one burst are
     /// one packet, with PSH and FIN of the last.
     pub fn compare(&mut self, expected: &PacketSpec, parts: &[Sent]) -> Result<(), String> {
         let Some(sent) = joined(parts) else { return Err("nothing was sent".to_owned()) };
@@ -127,7 +127,7 @@ impl Wire {
         }
     }
 
-    /// The options in their order. The value of a timestamp is a matter of time.
+    /// True if the options match, in order. Timestamps are checked separately.
     fn options_match(&self, expected: &PacketSpec, segment: &Segment) -> bool {
         let Some(expected) = &expected.options else { return true };
         let sent = self.options(segment);
@@ -138,7 +138,7 @@ impl Wire {
         expected.len() == sent.len() && expected.iter().zip(&sent).all(matches)
     }
 
-    /// How far the timestamp is off, in ticks.
+    /// The error of the timestamp, in ticks.
     pub fn stamp_error(&self, expected: &PacketSpec, sent: &Sent) -> Option<u32> {
         let ((script, _), live) = (stamps(expected)?, sent.segment.timestamps?);
         let (first, first_live) = self.first_stamp?;

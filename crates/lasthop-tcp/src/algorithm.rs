@@ -1,4 +1,4 @@
-//! Users' own congestion controls: their trait, and how a scenario holds one.
+//! Custom congestion controls: their trait, and their place in a scenario.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ pub trait CongestionAlgorithm: fmt::Debug {
         false
     }
 
-    /// The name of its state, if it is a state machine: traces then tell each change.
+    /// The name of its state, if it is a state machine: traces then record each change.
     fn state(&self) -> Option<&'static str> {
         None
     }

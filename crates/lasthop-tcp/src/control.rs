@@ -274,7 +274,7 @@ pub(crate) trait Controller {
     }
 }
 
-/// What an algorithm is and wants to hear of, which stays the same: a stack asks once.
+/// Constant properties of an algorithm, which a stack queries once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nature {
     pub is_rate_based: bool,

@@ -139,7 +139,7 @@ impl Endpoint {
         self.send_new(now, observer);
     }
 
-    /// From now on the owner says what it reads ([`Endpoint::read`]), and what it writes is one stream.
+    /// From now on the owner reports its reads by [`Endpoint::read`], and its writes form one stream.
     pub fn hold(&mut self) {
         self.receiver.room = Some(Room::default());
         self.sender.join_writes();

@@ -52,7 +52,7 @@ impl SendingHalf {
         either!(self, sender => sender.set_mss(mss));
     }
 
-    /// Appends what Linux' `tcp_info` says of a sender, by the names of its fields. A stack leaves out what
+    /// Appends the sender's fields of Linux' `tcp_info`, by name. A stack leaves out what
     /// it does not know.
     pub fn info(&self, fields: &mut Vec<(&'static str, u64)>) {
         either!(self, sender => sender.info(fields));

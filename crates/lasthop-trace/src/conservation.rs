@@ -15,7 +15,7 @@ pub struct PacketCounts {
     pub queued: u64,
 }
 
-/// An event that cannot follow what came before.
+/// An event that contradicts earlier events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
     pub at: Instant,

@@ -97,7 +97,7 @@ struct SeenTransport {
     event: TransportEvent,
 }
 
-/// What becomes of an event.
+/// The treatment of an event.
 #[derive(Clone, Copy, Debug)]
 enum Shown {
     Mark,

@@ -74,10 +74,9 @@ columnar! {
         sent_bytes: u64 = ("bytes sent", "B"),
         /// Data segments that carry at least one byte sent before.
         retransmitted_packets: u64 = ("retransmissions", "packets"),
-        /// Retransmitted segments that need not have been sent: every byte reached the receiver in
-        /// copies sent earlier, before or after the retransmission was sent. So a retransmission that
-        /// repairs a loss is needed, and so is one that is lost while trying to; one that is
-        /// dropped although the original arrives is unnecessary all the same.
+        /// Unnecessary retransmissions: every byte reached the receiver in copies sent earlier, before or
+        /// after the retransmission was sent. So a retransmission of a lost segment is necessary, even if
+        /// it is lost, too; a retransmission of a segment that arrives is unnecessary, even if it is dropped.
         unnecessary_retransmissions: u64 = ("unnecessary retransmissions", "packets"),
         /// Retransmission timer expiries.
         timeouts: u64 = ("timeouts", ""),
@@ -88,16 +87,16 @@ columnar! {
         spurious_timeouts: u64 = ("spurious timeouts", ""),
         /// Entries into fast recovery.
         fast_retransmits: u64 = ("fast retransmits", ""),
-        /// Tail loss probes (RFC 8985, section 7), with new data or old; missing where the hosts' TCP does
-        /// not tell.
+        /// Tail loss probes (RFC 8985, section 7), with new data or old; missing if the hosts' TCP does not
+        /// report them.
         tail_loss_probes: Option<u64> = ("tail loss probes", ""),
-        /// Reductions of the window that the sender found spurious and undid.
+        /// Reductions of the window that the sender detected as spurious and undid.
         undone: u64 = ("undone reductions", ""),
         /// Packets received by the sender that repeat the highest ACK number so far and carry no
         /// payload, whatever their window. The receiver's FIN is one, so a loss-free flow has 1.
-        /// Repeated SYN-ACKs and resets are none.
+        /// Repeated SYN-ACKs and resets do not count.
         duplicate_acks: u64 = ("duplicate ACKs", "acks"),
-        /// Times that a third duplicate ACK in a row came.
+        /// Number of third duplicate ACKs in a row.
         triple_duplicate_acks: u64 = ("triple duplicate ACKs", "acks"),
         /// ACKs with SACK information received by the sender (tcptrace's "sacks sent").
         sack_blocks: u64 = ("ACKs with SACK", ""),
@@ -107,16 +106,16 @@ columnar! {
         data_drops_queue: u64 = ("queue drops", "packets"),
         /// Packets dropped by RED, data direction.
         data_drops_red: u64 = ("RED drops", "packets"),
-        /// Packets dropped by active queue management other than RED, CoDel say, data direction.
+        /// Packets dropped by active queue management other than RED, such as CoDel, data direction.
         data_drops_aqm: u64 = ("AQM drops", "packets"),
         /// Packets that an ATM switch discarded early, data direction.
         data_drops_epd: u64 = ("early packet discards", "packets"),
         /// Packets that an ATM switch dropped because their flow had more than its share of the buffer, data
         /// direction.
         data_drops_selective: u64 = ("selective drops", "packets"),
-        /// Packets lost on the link (without ARQ, or given up by it), data direction.
+        /// Packets lost on the link (without ARQ, or after its last attempt), data direction.
         data_drops_error: u64 = ("link losses", "packets"),
-        /// Packets that got the congestion-experienced mark, data direction.
+        /// Packets marked as congestion experienced, data direction.
         data_marks_ecn: u64 = ("ECN marks", "packets"),
         /// Packets lost to a full router queue, ACK direction.
         ack_drops_queue: u64 = ("queue drops of ACKs", "packets"),
@@ -126,12 +125,12 @@ columnar! {
         ack_drops_aqm: u64 = ("AQM drops of ACKs", "packets"),
         /// Packets lost on the link, ACK direction.
         ack_drops_error: u64 = ("link losses of ACKs", "packets"),
-        /// Packets that got the congestion-experienced mark, ACK direction.
+        /// Packets marked as congestion experienced, ACK direction.
         ack_marks_ecn: u64 = ("ECN marks of ACKs", "packets"),
-        /// Where packets of the data direction were dropped: each hop with their number, as in
-        /// `cable 12, wifi 3`; empty if none was.
+        /// Hops that dropped packets of the data direction, each with the number of drops, as in
+        /// `cable 12, wifi 3`; empty if none were dropped.
         drop_hops: String = ("drops by hop", ""),
-        /// Least round-trip time the sender measured.
+        /// Smallest round-trip time the sender measured.
         rtt_min_s: Option<f64> = ("least round-trip time", "s"),
         /// Median round-trip time the sender measured.
         rtt_median_s: Option<f64> = ("median round-trip time", "s"),
@@ -139,13 +138,13 @@ columnar! {
         rtt_p95_s: Option<f64> = ("p95 of round-trip time", "s"),
         /// Greatest round-trip time the sender measured.
         rtt_max_s: Option<f64> = ("largest round-trip time", "s"),
-        /// Least time in the router queues along the way, data direction.
+        /// Smallest time in the router queues along the route, data direction.
         queue_delay_min_s: Option<f64> = ("least queueing delay", "s"),
-        /// Median time in the router queues along the way, data direction.
+        /// Median time in the router queues along the route, data direction.
         queue_delay_median_s: Option<f64> = ("median queueing delay", "s"),
-        /// 95 % quantile of the time in the router queues along the way, data direction.
+        /// 95 % quantile of the time in the router queues along the route, data direction.
         queue_delay_p95_s: Option<f64> = ("p95 of queueing delay", "s"),
-        /// Greatest time in the router queues along the way, data direction.
+        /// Greatest time in the router queues along the route, data direction.
         queue_delay_max_s: Option<f64> = ("largest queueing delay", "s"),
         /// Median one-way delay of the data packets that arrived: from the time the sender's host sent that
         /// copy to its arrival at the receiver's host.
@@ -183,51 +182,51 @@ columnar! {
         /// UDP: greatest |spacing at the receiver - spacing at the sender|; pairs with a loss between them
         /// are ignored.
         jitter_max_ms: Option<f64> = ("largest jitter", "ms"),
-        /// Call: share of the frames that were lost on the way; over QUIC also of those that its sender gave
-        /// up before they left. Frames still on their way at the end count nowhere.
+        /// Call: share of the frames that were lost in the network, or over QUIC dropped by the sender. Frames
+        /// still in flight at the end are not counted.
         voice_loss: Option<f64> = ("speech frames lost", "ratio"),
-        /// Call: share of the frames that arrived too late to be played, more than `jitter_buffer` later than
-        /// if they had been under way as long as the first that arrived.
+        /// Call: share of the frames that arrived too late to be played: their delay exceeded that of the first
+        /// arrival by more than `jitter_buffer`.
         voice_late: Option<f64> = ("jitter-buffer loss", "ratio"),
-        /// Call: time from the mouth to the ear: the codec's, the first arrival's one-way delay and
-        /// `jitter_buffer`. Over QUIC a frame's delay begins when it is spoken: it may wait at its sender.
+        /// Call: mouth-to-ear delay: that of the codec, the first arrival's one-way delay and `jitter_buffer`.
+        /// Over QUIC, the one-way delay includes the wait at the sender.
         voice_delay_s: Option<f64> = ("mouth-to-ear delay", "s"),
         /// Call: mean opinion score from 1 (bad) to 4.5 by the E-model of ITU-T G.107, from `voice_loss`,
-        /// `voice_late`, how both come in bursts, and `voice_delay_s`; all else has the E-model's default
-        /// values, and there is no echo. 1 if nothing was heard.
+        /// `voice_late`, their burstiness, and `voice_delay_s`; all other parameters have the E-model's default
+        /// values, without echo. 1 if no frame was played.
         mos: Option<f64> = ("speech quality", "MOS"),
-        /// Requests on a kept connection: requests made.
+        /// Requests on a persistent connection: requests made.
         requests: Option<u64> = ("requests", ""),
-        /// Requests on a kept connection: requests to which the client has the whole response.
+        /// Requests on a persistent connection: requests with a complete response at the client.
         requests_completed: Option<u64> = ("requests completed", ""),
-        /// Requests on a kept connection: mean completion time, from the client's writing a request to the
+        /// Requests on a persistent connection: mean completion time, from the client's write of a request to the
         /// response's last byte there. That of the first request includes the handshake.
         completion_mean_s: Option<f64> = ("mean completion time", "s"),
-        /// Requests on a kept connection: median completion time.
+        /// Requests on a persistent connection: median completion time.
         completion_p50_s: Option<f64> = ("median completion time", "s"),
-        /// Requests on a kept connection: 95 % quantile of the completion times.
+        /// Requests on a persistent connection: 95 % quantile of the completion times.
         completion_p95_s: Option<f64> = ("p95 of completion time", "s"),
-        /// Requests on a kept connection: 99 % quantile of the completion times.
+        /// Requests on a persistent connection: 99 % quantile of the completion times.
         completion_p99_s: Option<f64> = ("p99 of completion time", "s"),
-        /// Requests on a kept connection: greatest completion time.
+        /// Requests on a persistent connection: greatest completion time.
         completion_max_s: Option<f64> = ("longest completion time", "s"),
-        /// Video: from the first packet to the first picture; missing if it never played.
+        /// Video: time from the first packet to the first picture; missing if it never played.
         startup_delay_s: Option<f64> = ("start-up delay", "s"),
-        /// Video: how often it stopped because nothing was left to play.
+        /// Video: number of stalls, with an empty buffer.
         stalls: Option<u64> = ("stalls", ""),
         /// Video: time in stalls, start-up not included.
         stalled_s: Option<f64> = ("time stalled", "s"),
-        /// Video: mean bitrate of the segments that came.
+        /// Video: mean bitrate of the segments that arrived.
         bitrate_mean_bps: Option<f64> = ("mean bitrate", "bit/s"),
-        /// Video: segments whose bitrate was another than that of the one before.
+        /// Video: segments whose bitrate differed from that of the previous one.
         bitrate_switches: Option<u64> = ("bitrate switches", ""),
-        /// Video: segments that came.
+        /// Video: segments that arrived.
         segments: Option<u64> = ("segments", ""),
     }
 }
 
 impl FlowRecord {
-    /// Data packets dropped, whatever the cause.
+    /// Data packets dropped, from any cause.
     pub(crate) fn data_drops(&self) -> u64 {
         self.data_drops_queue
             + self.data_drops_red
@@ -250,8 +249,8 @@ impl FlowRecord {
 }
 
 columnar! {
-    /// One run. The bottleneck is the last hop in the data direction of the first flow; of several hops, the
-    /// one that `bottleneck` names.
+    /// One run. The bottleneck is the last hop in the data direction of the first flow, or with several hops the
+    /// hop named by `bottleneck`.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct RunRecord {
@@ -264,9 +263,9 @@ columnar! {
         packets_sent: u64 = ("packets sent", ""),
         /// Packets delivered.
         packets_delivered: u64 = ("packets delivered", ""),
-        /// Packets dropped, whatever the cause.
+        /// Packets dropped, from any cause.
         packets_dropped: u64 = ("packets dropped", ""),
-        /// The hop that the columns from `efficiency` on speak of: the one marked `bottleneck` in the
+        /// The hop that the columns from `efficiency` on describe: the one marked `bottleneck` in the
         /// scenario, or else the slowest in the data direction of the first flow.
         bottleneck: String = ("bottleneck", ""),
         /// In-sequence TCP bytes that the receivers acknowledged, over the time from the first TCP flow's
@@ -276,14 +275,14 @@ columnar! {
         /// Jain's index over the throughput of the TCP flows that sent, cut ones included. Missing if one was
         /// aborted, and with short flows.
         fairness_jain: Option<f64> = ("fairness (Jain)", "ratio"),
-        /// Jain's index over x/e of the TCP flows that were offered anything: x the in-sequence bytes as in
+        /// Jain's index over x/e of the TCP flows with offered data: x the in-sequence bytes as in
         /// `efficiency`, e the max-min fair share of the flow's direction of the same capacity given what the
         /// applications wrote. Missing with short flows.
         fairness_maxmin: Option<f64> = ("fairness (max-min)", "ratio"),
         /// Bytes delivered over the bottleneck (IP length, both protocols) over its rate and
         /// `duration_s`.
         utilisation: Option<f64> = ("link utilisation", "ratio"),
-        /// The part of `utilisation` that is not of short flows.
+        /// The part of `utilisation` without short flows.
         background_share: Option<f64> = ("share of background traffic", "ratio"),
         /// Longest router queue at the bottleneck; missing without a router.
         queue_max_packets: Option<u64> = ("longest queue", "packets"),
@@ -317,9 +316,9 @@ columnar! {
         drops_red: u64 = ("RED drops", "packets"),
         /// Packets dropped by active queue management other than RED.
         drops_aqm: u64 = ("AQM drops", "packets"),
-        /// Packets lost on the link (without ARQ, or given up by it).
+        /// Packets lost on the link (without ARQ, or after its last attempt).
         drops_error: u64 = ("link losses", "packets"),
-        /// Packets that got the congestion-experienced mark.
+        /// Packets marked as congestion experienced.
         marks: u64 = ("ECN marks", "packets"),
         /// Median time in the router queue, of all packets.
         queue_delay_p50_s: Option<f64> = ("median queueing delay", "s"),
@@ -331,8 +330,8 @@ columnar! {
         queue_depth_max: u64 = ("longest queue", "packets"),
         /// Bytes that crossed it over what its rate allowed from the start to the end of the last flow.
         utilisation: Option<f64> = ("link utilisation", "ratio"),
-        /// Share of the same time in which a packet waited or was being sent. On a recorded link, which has
-        /// no rate, only waiting counts. Of a medium: in which a frame of this direction was on the air.
+        /// Share of the same time in which a packet waited or was in transmission. On a recorded link, which has
+        /// no rate, only waiting counts; on a medium, only frames of this direction on the air.
         busy_share: Option<f64> = ("busy share", "ratio"),
     }
 }
@@ -348,14 +347,14 @@ columnar! {
         station: String = ("station", ""),
         /// `down`, from the access point or base station to the station, or `up`.
         direction: Direction = ("direction", ""),
-        /// Share of the time from the start to the end of the last flow in which its frames, with what
-        /// precedes and answers them, were on the air.
+        /// Share of the time from the start to the end of the last flow in which its frames were on the air,
+        /// including preceding and answering frames.
         airtime_share: Option<f64> = ("share of airtime", "ratio"),
-        /// Frames sent, repeated ones included.
+        /// Frames sent, including repeated ones.
         frames: u64 = ("frames", ""),
         /// Frames that collided with others.
         collisions: u64 = ("collisions", ""),
-        /// Packets in its frames, repeated ones included.
+        /// Packets in its frames, including repeated ones.
         sent_packets: u64 = ("packets sent", "packets"),
         /// Those of them that did not arrive.
         failed_packets: u64 = ("failed packets", "packets"),
@@ -374,7 +373,7 @@ columnar! {
         application: String = ("hosts", ""),
         /// Flows started.
         flows: u64 = ("flows", ""),
-        /// Flows whose client got the whole response.
+        /// Flows whose client received the complete response.
         completed: u64 = ("completed", ""),
         /// Mean flow completion time: the client's first SYN sent to the response's last byte there.
         fct_mean_s: Option<f64> = ("mean completion time", "s"),
@@ -390,10 +389,9 @@ columnar! {
         sent_packets: u64 = ("packets sent", "packets"),
         /// Data segments of the servers that carry at least one byte sent before.
         retransmitted_packets: u64 = ("retransmissions", "packets"),
-        /// Retransmitted segments of the servers that need not have been sent: every byte reached the client
-        /// in copies sent earlier.
+        /// Unnecessary retransmissions of the servers: every byte reached the client in copies sent earlier.
         unnecessary_retransmissions: u64 = ("unnecessary retransmissions", "packets"),
-        /// Packets towards the clients that were lost, whatever the cause.
+        /// Packets towards the clients that were lost, from any cause.
         lost_packets: u64 = ("packets lost", "packets"),
         /// Expiries of the servers' retransmission timers, without those of the SYN-ACK.
         timeouts: u64 = ("timeouts", ""),
@@ -410,8 +408,8 @@ columnar! {
     pub struct PageRecord {
         /// Name of the page load.
         page: String = ("page", ""),
-        /// `closed`: the browser got every object whole and the end of every connection. `aborted`: not, and
-        /// a connection was aborted by either end.
+        /// `closed`: the browser received every object and the end of every connection. `aborted`: it did not,
+        /// and a connection was aborted by either end.
         outcome: Outcome = ("outcome", ""),
         /// When the browser sent its first SYN; missing if it did not.
         start_s: Option<f64> = ("start", "s"),
@@ -420,11 +418,11 @@ columnar! {
         response_time_s: Option<f64> = ("response time", "s"),
         /// Objects of the page.
         objects: u64 = ("objects", ""),
-        /// Objects that the browser got whole.
+        /// Objects that the browser received completely.
         objects_received: u64 = ("objects received", ""),
         /// Connections that the browser opened.
         connections: u64 = ("connections", ""),
-        /// Connections that either end gave up.
+        /// Connections that either end aborted.
         connections_aborted: u64 = ("connections aborted", ""),
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{ScriptError, error};
 use crate::lexer::Word;
 use crate::script::{Action, PacketSpec, TcpOption, ecn_names};
 
-/// What may stand where the flags of a TCP packet would: other protocols and encapsulations.
+/// Other protocols and encapsulations, which may occur in place of the flags of a TCP packet.
 const FOREIGN: [&str; 9] = ["udp", "icmp", "ipv4", "ipv6", "gre", "GREv0", "mpls", "psp", "encap"];
 
 impl Parser<'_> {
@@ -58,7 +58,7 @@ impl Parser<'_> {
         Ok(Action::Inject(packet))
     }
 
-    /// Skips the rest of an event with something that the model does not have: the next one begins a line.
+    /// Skips the rest of an unsupported event; the next event begins a line.
     fn skip_foreign(&mut self, name: impl Into<String>) -> Action {
         while self.tokens.get(self.at).is_some_and(|token| !token.is_first) {
             self.at += 1;
@@ -215,7 +215,7 @@ impl Parser<'_> {
         if found { Ok(()) } else { self.lack(format!("\"{name}\" is missing: write TS val 100 ecr 0")) }
     }
 
-    /// Up to three counters. The first one tells the order, which an option without any does not tell.
+    /// Up to three counters. The first one determines the order; an option without counters has none.
     fn ecn_counters(&mut self) -> Result<EcnOption, ScriptError> {
         let is_order_1 = !self.is_name("e0b");
         let mut option = EcnOption { is_order_1, ..EcnOption::default() };

@@ -7,7 +7,7 @@ use crate::clock::Tick;
 const DOUBLINGS_MAX: u32 = 15;
 
 /// Probes of a window that has no room for the data from `nxt` on. Once the window opens, data leave, and the
-/// next wait begins anew.
+/// next wait starts again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Persist {
     nxt: u64,

@@ -262,7 +262,7 @@ impl Bbr3 {
         if self.is_full {
             self.mode = Bbr3Mode::Drain;
             self.drain_round = self.path.rounds;
-            // Not in the draft: it tells others at which window the path was full, as in version 1.
+            // Not in the draft: it records at which window the path was full, as in version 1.
             self.window.set_ssthresh(self.inflight(self.path.bandwidth(), 100) as u32);
         }
     }

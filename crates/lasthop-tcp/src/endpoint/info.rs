@@ -1,4 +1,4 @@
-//! What a program learns of a connection (`tcp_info` of Linux).
+//! The fields of Linux' `tcp_info` for a connection.
 
 use super::{Endpoint, Phase};
 

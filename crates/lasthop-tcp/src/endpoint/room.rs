@@ -1,4 +1,4 @@
-//! The window of an end whose owner reads when it wants: what its receive buffer has room for.
+//! The window of an end whose owner controls its reads: the free space of the receive buffer.
 
 use crate::config::{Stack, TcpConfig};
 
@@ -40,7 +40,7 @@ impl Room {
         self.read = read;
     }
 
-    /// True if the window has opened so far that the peer must learn of it at once: in Linux if it is twice
+    /// True if the window has opened so far that the peer must be informed immediately: in Linux if it is twice
     /// what the peer knows (`tcp_cleanup_rbuf`), in BSD by two segments or half of the buffer (`tcp_output`).
     pub fn must_tell(&self, config: &TcpConfig, mss: u32, nxt: u64, window: u64) -> bool {
         let known = self.edge.saturating_sub(nxt);

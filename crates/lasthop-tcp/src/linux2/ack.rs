@@ -39,7 +39,7 @@ impl Linux2Sender {
     pub fn on_ack<O: Observer>(&mut self, cx: &mut Context<'_, O>, segment: &Segment) {
         if self.take_ack(cx, segment) {
             if self.board.queue.outstanding() == 0 {
-                // An ACK starts the persist timer anew (tcp_ack_probe).
+                // An ACK restarts the persist timer (tcp_ack_probe).
                 self.timer.due = None;
             }
             self.send_new(cx);
@@ -473,7 +473,7 @@ impl Linux2Sender {
                 self.go_back(point);
             }
             Linux2Verdict::Advance => {
-                // Step 2b: two new segments, so that the next ACK tells.
+                // Step 2b: two new segments, so that the next ACK decides.
                 self.frto.progress = Some(Linux2Progress { advanced: true, ..progress });
                 self.control.state_mut().set(in_flight + 2);
                 self.send_new(cx);

@@ -1,4 +1,4 @@
-//! What a program learns of the sender (`tcp_get_info`).
+//! The fields of `tcp_info` for the sender (`tcp_get_info`).
 
 use super::Linux2Sender;
 use crate::common::SSTHRESH_INFINITE;

@@ -5,7 +5,7 @@ use lasthop_core::EcnOption;
 /// The place of CE in order 1.
 const CE: usize = 1;
 
-/// What the peer's options have said, in order 1.
+/// The latest counters of the peer's options, in order 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerEcnBytes {
     counts: [u32; EcnOption::FIELDS_MAX as usize],
@@ -21,7 +21,7 @@ impl Default for PeerEcnBytes {
 
 impl PeerEcnBytes {
     /// Reads the option of an ACK that shows the arrival of `delivered` bytes. Returns the bytes that came
-    /// with a mark; none if it cannot be told (`tcp_accecn_process_option`).
+    /// with a mark; `None` if that is unknown (`tcp_accecn_process_option`).
     pub fn read(&mut self, option: Option<&EcnOption>, delivered: u64) -> Option<u64> {
         let Some(option) = option else {
             let place = self.estimate?;

@@ -1,4 +1,4 @@
-//! How evenly flows share the bottleneck.
+//! Fairness among flows at the bottleneck.
 
 /// Jain, Chiu and Hawe (1984): (sum x)^2 / (n sum x^2); `None` without values or if all are 0.
 pub(crate) fn jain(values: &[f64]) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! What happens at each hop of a network of several hops, and what a flow's packets meet along their way.
+//! The records of hops in a network of several hops, and the waits and drops of a flow's packets along their route.
 
 use std::collections::VecDeque;
 
@@ -25,8 +25,8 @@ pub(super) struct Hops {
     stations: Vec<Vec<Station>>,
 }
 
-/// How long each packet on its way has waited so far. Serials rise, and a packet is not on its way for long,
-/// so the waits lie side by side.
+/// The waiting time so far of each packet in flight. Serials ascend, and packets are in flight for a short time,
+/// so the entries are contiguous.
 #[derive(Debug, Default)]
 struct Waited {
     /// The serial of the first.

@@ -1,4 +1,4 @@
-//! A flow that several connections carry: subflows of MPTCP (RFC 8684), say. Its times are those of its
+//! A flow that several connections carry, such as MPTCP's subflows (RFC 8684). Its times are those of its
 //! receiving application, its counts are the sums of its connections.
 
 use super::{Analysis, Flow, Transport, outcome, rate};
@@ -6,7 +6,7 @@ use crate::records::FlowRecord;
 use lasthop_core::{FlowId, Host, Instant, Part, TransportEvent};
 use std::collections::BTreeMap;
 
-/// What its application has read.
+/// Bytes that its application has read.
 #[derive(Debug, Default)]
 pub(super) struct Joint {
     connections: Vec<FlowId>,

@@ -3,7 +3,7 @@
 use super::{Flow, Transport};
 use lasthop_core::{Host, Part};
 
-/// Fills in what the whole flows learn from their sides, which come after them.
+/// Fills in the values that whole flows take from their sides, which follow them.
 pub(super) fn join_sides(flows: &mut [Box<Flow>]) {
     for at in 0..flows.len() {
         if flows[at].part == Part::Relayed

@@ -1,4 +1,4 @@
-//! What the stations of a medium take of the air.
+//! The airtime of the stations of a medium.
 
 use lasthop_core::{AirEvent, Duration, Instant, Place};
 use lasthop_scenario::{PortSetup, Scenario, Tree};

@@ -198,7 +198,7 @@ fn losses_of_a_probe_set_the_bound_to_what_was_safe_and_end_it() {
     assert_eq!((rig.bbr.mode, rig.bbr.bounds.inflight_long), (Bbr3Mode::Refill, INFINITE));
     rig.round(100, 120);
     assert_eq!(rig.bbr.mode, Bbr3Mode::Refill, "this ACK belongs to the round trip before");
-    // The next episode begins anew.
+    // The next episode starts again.
     rig.bbr.on_state(&moment(rig.us), State::Open);
     rig.bbr.bounds.inflight_long = 80;
     rig.bbr.on_congestion(Congestion::Loss, 100);
