@@ -137,12 +137,12 @@ impl<R: Read> Reader<R> {
     ) -> Result<bool, CaptureError> {
         let Some(length) = self.whole_record()? else { return Ok(false) };
         let record = &self.buffer[self.start..self.start + length];
-        let seen = match &mut self.format {
+        let outcome = match &mut self.format {
             Format::Pcap(header) => pcap_packet(header, record).map(Some),
             Format::PcapNg { big_endian, interfaces } => block(*big_endian, interfaces, record),
         };
-        let seen = seen.and_then(|frame| frame.map(&mut *see).transpose());
-        match seen {
+        let outcome = outcome.and_then(|frame| frame.map(&mut *see).transpose());
+        match outcome {
             Ok(packet) => self.packets += u64::from(packet.is_some()),
             Err(reason) => return Err(self.damaged(reason)),
         }

@@ -20,27 +20,27 @@ pub struct Fault {
 pub struct Faults {
     /// Path of the table that is being checked; empty at the top.
     place: String,
-    found: Vec<Fault>,
+    list: Vec<Fault>,
 }
 
 impl Faults {
     /// The faults that `checks` find, in their order.
-    pub fn found_by(checks: impl FnOnce(&mut Self)) -> Vec<Fault> {
+    pub fn collect(checks: impl FnOnce(&mut Self)) -> Vec<Fault> {
         let mut faults = Self::default();
         checks(&mut faults);
-        faults.found
+        faults.list
     }
 
     /// Adds the fault `message` of the value at `key` unless `holds`; an empty key means the table itself.
     pub fn require(&mut self, holds: bool, key: &str, message: impl FnOnce() -> String) {
         if !holds {
-            self.found.push(Fault { key: joined(&self.place, key), message: message() });
+            self.list.push(Fault { key: joined(&self.place, key), message: message() });
         }
     }
 
     /// Number of faults found so far.
     pub fn count(&self) -> usize {
-        self.found.len()
+        self.list.len()
     }
 
     /// Requires a value other than zero.
@@ -93,8 +93,8 @@ mod tests {
     use crate::Bytes;
 
     fn only(check: impl FnOnce(&mut Faults)) -> (String, String) {
-        let found = Faults::found_by(check);
-        let [fault] = &found[..] else { panic!("{found:?}") };
+        let list = Faults::collect(check);
+        let [fault] = &list[..] else { panic!("{list:?}") };
         (fault.key.clone(), fault.message.clone())
     }
 
@@ -128,12 +128,12 @@ mod tests {
 
     #[test]
     fn what_is_right_has_no_faults() {
-        let found = Faults::found_by(|faults| {
+        let list = Faults::collect(|faults| {
             faults.in_range(1, 1..=1, "a");
             faults.at_most(1, 1, "b");
             faults.not_zero(&1, "c", "1");
             faults.require(true, "d", || unreachable!("never asked"));
         });
-        assert_eq!(found, []);
+        assert_eq!(list, []);
     }
 }

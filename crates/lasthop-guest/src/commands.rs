@@ -53,7 +53,7 @@ fn run_one(spec: &CommandSpec, environment: &[(String, String)]) -> Result<Ended
     lone_network()?;
     let (program, arguments) = spec.command.split_first().ok_or("a command without a program")?;
     let mut output = File::from(memfd_create("output", MFdFlags::MFD_CLOEXEC)?);
-    let begun = now()?;
+    let start = now()?;
     let status = Command::new(program)
         .args(arguments)
         .current_dir(&spec.folder)
@@ -64,7 +64,7 @@ fn run_one(spec: &CommandSpec, environment: &[(String, String)]) -> Result<Ended
         .stderr(output.try_clone()?)
         .status()
         .map_err(|error| format!("cannot start {program}: {error}"))?;
-    let elapsed_ns = now()?.saturating_sub(begun).as_nanos();
+    let elapsed_ns = now()?.saturating_sub(start).as_nanos();
     end_all();
     let mut written = Vec::new();
     output.rewind()?;

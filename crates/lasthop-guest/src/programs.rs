@@ -47,7 +47,7 @@ enum What {
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Told {
+enum Content {
     Shell(Outcome),
     Run(serde_json::Value),
     Commands {},
@@ -56,7 +56,7 @@ enum Told {
 #[derive(Debug, Serialize)]
 pub struct Answer {
     #[serde(flatten)]
-    told: Told,
+    content: Content,
     /// True if the overlay is full.
     overlay_full: bool,
 }
@@ -80,18 +80,18 @@ pub fn run(spec: &ProgramsSpec) -> Result<Answer, Box<dyn Error>> {
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(spec.date_s, 0))?;
     let signals = super::line(SIGNALS)?;
     let guest = Guest { user: &spec.user, signals: &signals, terminal };
-    let told = match &spec.what {
-        What::Shell(shell) => Told::Shell(lasthop_host::shell::run(shell, Some(&guest))?),
-        What::Run(run) => Told::Run(lasthop_host::run::run(run, series()?, Some(&guest))?.answer()),
+    let content = match &spec.what {
+        What::Shell(shell) => Content::Shell(lasthop_host::shell::run(shell, Some(&guest))?),
+        What::Run(run) => Content::Run(lasthop_host::run::run(run, series()?, Some(&guest))?.answer()),
         What::Commands(commands) => {
             commands::run(commands, &spec.user.environment, |ended| {
                 Ok(tell(&format!("{}\n", serde_json::to_string(ended)?))?)
             })?;
-            Told::Commands {}
+            Content::Commands {}
         }
     };
     let room = statvfs("/")?;
-    let answer = Answer { told, overlay_full: room.blocks_available() == 0 };
+    let answer = Answer { content, overlay_full: room.blocks_available() == 0 };
     nix::unistd::sync();
     Ok(answer)
 }

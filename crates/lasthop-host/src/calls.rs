@@ -44,9 +44,9 @@ impl Default for TcpInfoBytes {
 }
 
 impl<'a> Call<'a> {
-    fn new<const N: usize>(number: c_long, given: [c_long; N]) -> Self {
+    fn new<const N: usize>(number: c_long, args: [c_long; N]) -> Self {
         let mut arguments = [0; 6];
-        arguments[..N].copy_from_slice(&given);
+        arguments[..N].copy_from_slice(&args);
         Self { number, arguments, result: NOT_MADE, next: 1, next_if_empty: 0, buffers: PhantomData }
     }
 
@@ -103,12 +103,12 @@ impl<'a> Call<'a> {
     ) -> Vec<Self> {
         // An event that is not reported must leave no old value.
         events[0] = EpollEvent::empty();
-        let told = address(events.as_ptr().wrapping_byte_add(offset_of!(libc::epoll_event, u64)));
+        let label = address(events.as_ptr().wrapping_byte_add(offset_of!(libc::epoll_event, u64)));
         let (read, due) = (address(&raw const *time), address(&raw const *due));
         let mut calls = vec![
             Self::wait(epoll, events, timeout_ms),
             Self::clock(time),
-            Self::new(IS_WORD, [told, name.cast_signed()]),
+            Self::new(IS_WORD, [label, name.cast_signed()]),
             Self::new(IS_BEFORE, [read, due]),
         ];
         calls.extend(buffers.map(|buffer| Self::read(file, buffer)));
@@ -116,7 +116,7 @@ impl<'a> Call<'a> {
     }
 
     fn make(&mut self) {
-        let given = self.arguments;
+        let args = self.arguments;
         #[allow(unsafe_code)]
         // SAFETY: the arguments belong to one of the calls above. The memory that they point to is borrowed
         // for the lifetime of `self`, and has the stated size.
@@ -124,11 +124,11 @@ impl<'a> Call<'a> {
             if self.number == libc::SYS_clock_gettime {
                 // This call need not enter the kernel.
                 c_long::from(libc::clock_gettime(
-                    given[0] as c_int,
-                    ptr::with_exposed_provenance_mut(given[1] as usize),
+                    args[0] as c_int,
+                    ptr::with_exposed_provenance_mut(args[1] as usize),
                 ))
             } else {
-                libc::syscall(self.number, given[0], given[1], given[2], given[3], given[4], given[5])
+                libc::syscall(self.number, args[0], args[1], args[2], args[3], args[4], args[5])
             }
         };
         self.result = if result < 0 { -c_long::from(Errno::last_raw()) } else { result };
@@ -213,8 +213,8 @@ pub fn are_batched() -> bool {
     *ARE_BATCHED.get_or_init(|| {
         #[allow(unsafe_code)]
         // SAFETY: the batch is empty.
-        let made = unsafe { libc::syscall(BATCHED_CALLS, ptr::null::<Call<'_>>(), 0) };
-        made == 0
+        let result = unsafe { libc::syscall(BATCHED_CALLS, ptr::null::<Call<'_>>(), 0) };
+        result == 0
     })
 }
 

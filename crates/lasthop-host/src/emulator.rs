@@ -116,11 +116,11 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
         while let (Some(router), Some(entry)) = (&mut self.router, self.hop.poll_entry()) {
             let handed_over = first.take().map_or_else(|| self.clock.now(), Ok)?;
             let sender = entry.direction.sender();
-            let kept = router.take(sender, self.hop.class_of(entry), self.hop.entering(entry))?;
+            let accepted = router.take(sender, self.hop.class_of(entry), self.hop.entering(entry))?;
             self.lateness.record(handed_over.saturating_since(entry.due));
             // If there was room for it, a packet of its class has left meanwhile.
-            while kept && self.hop.is_full(entry) && self.forward_one(entry.due, sender.other())? {}
-            self.hop.enter(entry, kept);
+            while accepted && self.hop.is_full(entry) && self.forward_one(entry.due, sender.other())? {}
+            self.hop.enter(entry, accepted);
         }
         Ok(())
     }
@@ -178,10 +178,10 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
             // The host is likely to answer.
             waiter.expect(tun_name(host));
         }
-        let taken = flows.hand_over(delivery.host, packet, tun, bytes, next);
-        self.not_taken += u64::from(!taken);
+        let accepted = flows.hand_over(delivery.host, packet, tun, bytes, next);
+        self.not_taken += u64::from(!accepted);
         self.hop.finish(delivery);
-        taken
+        accepted
     }
 
     /// Takes the packets that a host has sent by `now`, up to a limit, beginning with those already read

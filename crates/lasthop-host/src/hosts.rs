@@ -92,10 +92,10 @@ impl<'a> Hosts<'a> {
             let mptcp = namespace.mptcp.map(|mptcp| mptcp.at(namespace.address));
             let ways = mptcp.as_ref().map(Mptcp::further_addresses).unwrap_or_default();
             let config = HostConfig { further: self.further(namespace), ways, ..host };
-            let made = HostNamespace::create(namespace.address, mtu, &config)
+            let created = HostNamespace::create(namespace.address, mtu, &config)
                 .map_err(|error| missing_algorithm(namespace.tcp).unwrap_or(error))?;
             mptcp.map_or(Ok(()), |mptcp| mptcp.set_up())?;
-            Ok(made)
+            Ok(created)
         };
         self.namespaces.iter().map(create).collect()
     }

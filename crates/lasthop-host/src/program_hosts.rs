@@ -76,8 +76,8 @@ impl ProgramHosts {
             Some(name) => self.names.iter().position(|own| own == name),
         };
         number.map(|number| &self.namespaces[number]).ok_or_else(|| {
-            let (name, known) = (name.unwrap_or_default(), self.names.join(", "));
-            Error::new(format!("there is no host {name:?} for a program (accepted: {known})"))
+            let (name, accepted) = (name.unwrap_or_default(), self.names.join(", "));
+            Error::new(format!("there is no host {name:?} for a program (accepted: {accepted})"))
         })
     }
 
@@ -191,10 +191,10 @@ impl<F: Flows> Flows for BetweenHosts<F> {
 
 impl<F: Flows> HostFlows for BetweenHosts<F> {
     fn receiver(&self, end: Host, _packet: &Packet, bytes: &[u8]) -> usize {
-        let known = self
+        let receiver = self
             .destination(bytes)
             .filter(|host| self.has_ways || (*host < self.servers) == (end == Host::Server));
-        known.unwrap_or(if end == Host::Server { 0 } else { self.servers })
+        receiver.unwrap_or(if end == Host::Server { 0 } else { self.servers })
     }
 
     fn neighbour(&self, host: usize, bytes: &[u8]) -> Option<usize> {

@@ -59,7 +59,7 @@ impl Runs {
         for (name, columns) in self.records.tables() {
             answer.insert(name.into(), table(&columns));
         }
-        answer.insert("trace".into(), self.kept.as_ref().map(told).into());
+        answer.insert("trace".into(), self.kept.as_ref().map(trace_json).into());
         let facts = serde_json::json!({
             "runs": self.facts,
             "differences": self.differences,
@@ -71,7 +71,7 @@ impl Runs {
     }
 }
 
-fn told(kept: &Kept) -> serde_json::Value {
+fn trace_json(kept: &Kept) -> serde_json::Value {
     let tables = kept.tables.iter().map(|(name, columns)| ((*name).to_owned(), table(columns)));
     let left_out = ("left_out".to_owned(), serde_json::json!(kept.left_out));
     serde_json::Value::Object(tables.chain([left_out]).collect())
@@ -122,21 +122,21 @@ pub fn run(
     acquire_rights()?;
     spec.parent.map_or(Ok(()), tie_to)?;
     let create_hosts = || {
-        let made = hosts.create()?;
-        let nginx = hosts.web_server().map(|server| Nginx::start(scenario, &made[server]));
-        Ok::<HostsAndServer, Error>((made, nginx.transpose()?.flatten()))
+        let namespaces = hosts.create()?;
+        let nginx = hosts.web_server().map(|server| Nginx::start(scenario, &namespaces[server]));
+        Ok::<HostsAndServer, Error>((namespaces, nginx.transpose()?.flatten()))
     };
     // A guest does not need this: its clock stands still while it computes.
     let rests = priority.real_time && !in_guest;
     let program = scenario.real_program();
-    let mut made = if program.is_none() { create_hosts()? } else { (Vec::new(), None) };
+    let mut real_hosts = if program.is_none() { create_hosts()? } else { (Vec::new(), None) };
     let (mut records, mut facts, mut programs) = (Batch::of(scenario), Vec::new(), Vec::new());
     let (mut kept, mut kept_servers) = (None, None);
     for (index, replication) in (0..).zip(spec.wanted.numbers()) {
         // The hosts of a chain are kept, because they cache metrics of each other.
         let in_chain = if scenario.sequential() { index } else { 0 };
         if index > 0 && !scenario.sequential() && program.is_none() {
-            made = create_hosts()?;
+            real_hosts = create_hosts()?;
         }
         let seed = spec.wanted.seed_of(replication);
         let scenario = &*scenario.drawn(seed);
@@ -149,11 +149,11 @@ pub fn run(
             program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
         let network = with_ways.as_ref().unwrap_or(scenario);
         let watch = observation.begin(network, out).context("cannot write the observations to make")?;
-        let observer = Known((Analysis::of(network), watch), scenario.has_mptcp());
+        let observer = KnownFlows((Analysis::of(network), watch), scenario.has_mptcp());
         let router = LinuxRouter::create(scenario, seed)?;
         let spin = Duration::from_micros(spec.spin_us);
         let mut unaccepted = Counts::default();
-        let (end, Known((analysis, watch), _), of_run) = if let Some(program) = program {
+        let (end, KnownFlows((analysis, watch), _), of_run) = if let Some(program) = program {
             if let Some(guest) = guest.filter(|_| program.keep_servers.is_some()) {
                 serve_again(&mut kept_servers, scenario, program, guest)?;
             }
@@ -167,7 +167,7 @@ pub fn run(
             let clock =
                 if in_guest { Clock::start_at(clock_phase(scenario, seed))? } else { Clock::start()? };
             let waiter = Waiter::new(clock, spin, rests)?;
-            run_once(scenario, (seed, in_chain), (&made.0, &hosts), router, (clock, waiter), observer)?
+            run_once(scenario, (seed, in_chain), (&real_hosts.0, &hosts), router, (clock, waiter), observer)?
         };
         let this = Kept::of(watch, (scenario, seed, end), remove_unreported)
             .context("cannot write the observations")?;
@@ -301,7 +301,7 @@ fn run_once<O: Observer>(
 }
 
 /// Passes on the events of the scenario's flows; and whether captures need the bytes of whole packets.
-struct Known<O>(O, bool);
+struct KnownFlows<O>(O, bool);
 
 macro_rules! inside {
     ($observer:expr, $inner:ident => $call:expr) => {{
@@ -310,7 +310,7 @@ macro_rules! inside {
     }};
 }
 
-impl<O: Observer> Observer for Known<O> {
+impl<O: Observer> Observer for KnownFlows<O> {
     fn bytes(&mut self, packet: &Packet, bytes: &[u8]) {
         if self.1 {
             if !packet.flow.is_stranger() {

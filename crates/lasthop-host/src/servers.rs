@@ -34,7 +34,7 @@ struct Server<'a> {
     /// Its standard output and error, until it has closed both.
     output: Option<PipeReader>,
     /// The printed part of an incomplete line, which is not displayed yet.
-    begun: Vec<u8>,
+    partial: Vec<u8>,
     /// The last line with text.
     last: String,
     listens: bool,
@@ -63,7 +63,7 @@ impl<'a> Servers<'a> {
             host,
             process: Pid::from_raw(child.id().cast_signed()),
             output: Some(output),
-            begun: Vec::new(),
+            partial: Vec::new(),
             last: String::new(),
             listens: false,
             code: None,
@@ -134,7 +134,7 @@ impl Server<'_> {
         let mut bytes = [0; READ_BYTES];
         match output.read(&mut bytes) {
             Ok(0) | Err(_) => self.output = None,
-            Ok(count) => self.begun.extend_from_slice(&bytes[..count]),
+            Ok(count) => self.partial.extend_from_slice(&bytes[..count]),
         }
         self.show(is_shown);
         true
@@ -147,13 +147,13 @@ impl Server<'_> {
 
     /// Shows the lines that have ended; at the end of the output, all.
     fn show(&mut self, is_shown: bool) {
-        let ends = (self.output.is_none() && !self.begun.is_empty()) || self.begun.len() > LINE_BYTES;
-        if ends && !self.begun.ends_with(b"\n") {
-            self.begun.push(b'\n');
+        let ends = (self.output.is_none() && !self.partial.is_empty()) || self.partial.len() > LINE_BYTES;
+        if ends && !self.partial.ends_with(b"\n") {
+            self.partial.push(b'\n');
         }
-        let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else { return };
-        let rest = self.begun.split_off(end + 1);
-        let lines = std::mem::replace(&mut self.begun, rest);
+        let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else { return };
+        let rest = self.partial.split_off(end + 1);
+        let lines = std::mem::replace(&mut self.partial, rest);
         let with_text = lines.split(|byte| *byte == b'\n').rfind(|line| !line.trim_ascii().is_empty());
         if let Some(line) = with_text {
             let text = String::from_utf8_lossy(line.trim_ascii());
@@ -161,9 +161,9 @@ impl Server<'_> {
         }
         if is_shown {
             let of_server = |line: &[u8]| [self.name.as_bytes(), b": ", line].concat();
-            let shown: Vec<u8> = lines.split_inclusive(|byte| *byte == b'\n').flat_map(of_server).collect();
+            let text: Vec<u8> = lines.split_inclusive(|byte| *byte == b'\n').flat_map(of_server).collect();
             // There may be nobody to read it.
-            let _ = io::stderr().write_all(&shown);
+            let _ = io::stderr().write_all(&text);
         }
     }
 

@@ -29,12 +29,12 @@ pub struct Status {
     style: Style,
     next: Instant,
     shown_at: Instant,
-    shown: Counters,
+    last: Counters,
 }
 
 impl Status {
     pub fn new(style: Style) -> Self {
-        Self { style, next: Instant::ZERO + INTERVAL, shown_at: Instant::ZERO, shown: Counters::default() }
+        Self { style, next: Instant::ZERO + INTERVAL, shown_at: Instant::ZERO, last: Counters::default() }
     }
 
     /// When [`Status::show`] must be called.
@@ -57,8 +57,8 @@ impl Status {
         let rate = |now: &DirectionCounters, then: &DirectionCounters| {
             8.0 * (now.delivered_bytes - then.delivered_bytes) as f64 / seconds
         };
-        let down = direction(&counters.down, rate(&counters.down, &self.shown.down), queues[0]);
-        let up = direction(&counters.up, rate(&counters.up, &self.shown.up), queues[1]);
+        let down = direction(&counters.down, rate(&counters.down, &self.last.down), queues[0]);
+        let up = direction(&counters.up, rate(&counters.up, &self.last.up), queues[1]);
         let late = lateness().p999_us / 1e3;
         let text = format!("down {down} | up {up} | late {late:.3} ms");
         write_if_ready(&match self.style {
@@ -66,7 +66,7 @@ impl Status {
             Style::Overwrite => format!("\r{text}\x1b[K"),
             Style::Title => format!("\x1b]0;{text}\x07"),
         });
-        self.shown = *counters;
+        self.last = *counters;
         self.shown_at = now;
         self.next = now + INTERVAL;
     }

@@ -126,35 +126,35 @@ impl Iterator for Periods {
 pub(crate) struct StateTimeline {
     source: Periods,
     /// Contiguous, without empty stays; the first begins at or before the pruning time.
-    known: VecDeque<Period>,
+    stays: VecDeque<Period>,
     pruned_before: Instant,
 }
 
 impl StateTimeline {
     /// The timeline drawn from `seed`, for both directions or for one.
     pub fn new(config: &ErrorConfig, of: Option<Direction>, seed: Seed) -> Self {
-        Self { source: Periods::new(config, of, seed), known: VecDeque::new(), pruned_before: Instant::ZERO }
+        Self { source: Periods::new(config, of, seed), stays: VecDeque::new(), pruned_before: Instant::ZERO }
     }
 
     /// The state at `at`, which must not lie before the pruning time. Lookups may come in any order.
     pub fn state(&mut self, at: Instant) -> LinkState {
         assert!(at >= self.pruned_before, "{at} is already forgotten");
-        while self.known.back().is_none_or(|last| last.end <= at) {
+        while self.stays.back().is_none_or(|last| last.end <= at) {
             let period = self.draw();
             // The first lookup after a long silence skips stays that are no longer needed.
             if period.end > self.pruned_before {
-                self.known.push_back(period);
+                self.stays.push_back(period);
             }
         }
-        let index = self.known.partition_point(|period| period.end <= at);
-        self.known[index].state
+        let index = self.stays.partition_point(|period| period.end <= at);
+        self.stays[index].state
     }
 
     /// Removes stays that end at or before `before`.
     pub fn prune(&mut self, before: Instant) {
         self.pruned_before = self.pruned_before.max(before);
-        while self.known.front().is_some_and(|first| first.end <= before) {
-            self.known.pop_front();
+        while self.stays.front().is_some_and(|first| first.end <= before) {
+            self.stays.pop_front();
         }
     }
 

@@ -66,17 +66,17 @@ impl Impairments {
         let timed = (!timed.is_empty()).then_some(Loss::Timed(timed, 0));
         let own = config.error_model.as_ref();
         let own = own.map(|code| Loss::User(code.make(ErrorSetup { stream: stream("loss") })));
-        let found = Self {
+        let impairments = Self {
             loss: random.or(bursts).or(timed).or(own).map(|loss| (loss, stream("loss"))),
             jitter: config.jitter.as_ref().map(|jitter| (jitter.sampler(), stream("jitter"))),
             corruption: config.corrupt.map(|probability| (probability, stream("corruption"))),
             duplication: config.duplicate.map(|probability| (probability, stream("duplication"))),
             slots: config.slots.map(|slots| Slots::new(slots.every)),
         };
-        let Self { loss, jitter, corruption, duplication, slots } = &found;
+        let Self { loss, jitter, corruption, duplication, slots } = &impairments;
         let parts =
             [loss.is_some(), jitter.is_some(), corruption.is_some(), duplication.is_some(), slots.is_some()];
-        parts.contains(&true).then_some(found)
+        parts.contains(&true).then_some(impairments)
     }
 
     /// Draws the fate of the next packet, of `ip_bytes` bytes, which is sent at `now` and travels for `delay`.

@@ -136,15 +136,15 @@ impl VanJacobson {
 
     fn code(&mut self, header: Header) -> Coded {
         let place = self.sent.iter().position(|(_, sent)| sent.flow == header.flow);
-        let known = place.and_then(|place| self.sent.remove(place));
-        let slot = match &known {
+        let entry = place.and_then(|place| self.sent.remove(place));
+        let slot = match &entry {
             Some((slot, _)) => *slot,
             None if self.sent.len() < SLOTS => self.sent.len(),
             // The slot of the connection that has been silent for longest.
             None => self.sent.pop_back().map_or(0, |(slot, _)| slot),
         };
         let names_slot = self.last_slot.replace(slot) != Some(slot);
-        let deltas = known.and_then(|(_, before)| header.difference(&before));
+        let deltas = entry.and_then(|(_, before)| header.difference(&before));
         let bytes = header.bytes;
         self.sent.push_front((slot, header));
         match deltas {

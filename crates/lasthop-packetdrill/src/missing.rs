@@ -26,7 +26,7 @@ pub(crate) fn missing(script: &Script) -> Vec<(u32, String)> {
     let mut missing = Vec::new();
     let mut opened = 0;
     for event in &script.events {
-        let found = match &event.action {
+        let feature = match &event.action {
             Action::Foreign(name) => Some(name.clone()),
             Action::Inject(packet) => foreign_option(packet),
             Action::Expect(packet) => foreign_option(packet).or_else(|| advertised_window(packet)),
@@ -40,7 +40,7 @@ pub(crate) fn missing(script: &Script) -> Vec<(u32, String)> {
                 if is_second { Some("a second connection".to_owned()) } else { of_call(call) }
             }
         };
-        missing.extend(found.map(|found| (event.line, found)));
+        missing.extend(feature.map(|feature| (event.line, feature)));
     }
     missing
 }
@@ -80,8 +80,8 @@ fn of_call(call: &Call) -> Option<String> {
         |words: Vec<&str>| words.into_iter().find(|word| !MESSAGE_FLAGS.contains(word)).map(str::to_owned);
     match call.name.as_str() {
         "socket" => {
-            let known = ["SOCK_STREAM", "SOCK_NONBLOCK", "IPPROTO_TCP", "AF_INET"];
-            let other = (0..3).flat_map(argument).find(|word| !known.contains(word));
+            let supported = ["SOCK_STREAM", "SOCK_NONBLOCK", "IPPROTO_TCP", "AF_INET"];
+            let other = (0..3).flat_map(argument).find(|word| !supported.contains(word));
             other.map(|word| format!("sockets of {word}"))
         }
         "bind" | "listen" | "accept" | "connect" | "read" | "close" | "shutdown" => None,

@@ -57,20 +57,20 @@ impl Parser<'_> {
     }
 
     fn is_name(&self, name: &str) -> bool {
-        matches!(self.peek(), Some(Word::Name(found)) if found == name)
+        matches!(self.peek(), Some(Word::Name(word)) if word == name)
     }
 
     /// Takes a symbol if it is next.
     fn accept(&mut self, symbol: char) -> bool {
-        let found = self.is_symbol(symbol);
-        self.at += usize::from(found);
-        found
+        let is_next = self.is_symbol(symbol);
+        self.at += usize::from(is_next);
+        is_next
     }
 
     fn accept_name(&mut self, name: &str) -> bool {
-        let found = self.is_name(name);
-        self.at += usize::from(found);
-        found
+        let is_next = self.is_name(name);
+        self.at += usize::from(is_next);
+        is_next
     }
 
     fn expect(&mut self, symbol: char, where_: &str) -> Result<(), ScriptError> {
@@ -79,7 +79,7 @@ impl Parser<'_> {
 
     /// An error about the next word.
     fn lack<T>(&self, message: impl fmt::Display) -> Result<T, ScriptError> {
-        error(self.line(), format!("{message}; found {}", self.found()))
+        error(self.line(), format!("{message}; found {}", self.describe_next()))
     }
 
     /// Advances to the next word, and returns the meaning of the current one.
@@ -88,7 +88,7 @@ impl Parser<'_> {
         meaning
     }
 
-    fn found(&self) -> String {
+    fn describe_next(&self) -> String {
         match self.peek() {
             None => "the end of the script".to_owned(),
             Some(Word::Number(text) | Word::Name(text)) => format!("\"{text}\""),
@@ -162,7 +162,10 @@ impl Parser<'_> {
             Some(Word::Name(_) | Word::Ellipsis) => Action::Call(self.call()?),
             _ => {
                 let expected = "a packet (< or >), a system call, `a command` or %{ Python code }%";
-                return error(line, format!("after the time, {expected} is missing; found {}", self.found()));
+                return error(
+                    line,
+                    format!("after the time, {expected} is missing; found {}", self.describe_next()),
+                );
             }
         };
         if !self.starts_line() {

@@ -59,11 +59,11 @@ impl Setup {
 
     fn set_all(&mut self, line: u32, settings: &[&str]) {
         for setting in settings.iter().filter(|word| !word.starts_with('-')) {
-            let known = setting.split_once('=').and_then(|(name, value)| {
+            let assignment = setting.split_once('=').and_then(|(name, value)| {
                 let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
                 Some((name.to_owned(), value.to_owned()))
             });
-            match known {
+            match assignment {
                 Some((name, value)) => {
                     self.settings.insert(name, (line, value));
                 }
@@ -94,10 +94,10 @@ fn split(line: &str) -> Vec<String> {
     let mut is_open = false;
     let mut rest = line;
     while let Some(c) = rest.chars().next() {
-        let mut taken = c.len_utf8();
+        let mut width = c.len_utf8();
         if let Some((inside, length)) = rest.strip_prefix("$((").and_then(product) {
             word.push_str(&inside.to_string());
-            (is_open, taken) = (true, length);
+            (is_open, width) = (true, length);
         } else if quote == Some(c) {
             quote = None;
         } else if quote.is_none() && matches!(c, '"' | '\'') {
@@ -115,7 +115,7 @@ fn split(line: &str) -> Vec<String> {
             word.push(c);
             is_open = true;
         }
-        rest = &rest[taken..];
+        rest = &rest[width..];
     }
     if is_open {
         words.push(word);

@@ -87,8 +87,8 @@ impl Wire {
 
     /// The host's timestamp for one of the script.
     fn live_stamp(&self, script: u32, scales: bool) -> Result<u32, String> {
-        let told = self.first_stamp.filter(|_| scales);
-        let guess = told.map(|(first, live)| script.wrapping_sub(first).wrapping_add(live));
+        let first_pair = self.first_stamp.filter(|_| scales);
+        let guess = first_pair.map(|(first, live)| script.wrapping_sub(first).wrapping_add(live));
         self.stamps.get(&script).copied().or(guess).ok_or_else(|| {
             format!("no earlier packet has TS val {script}; --tcp_ts_ecr_scaled would interpolate")
         })
@@ -142,8 +142,8 @@ impl Wire {
     pub fn stamp_error(&self, expected: &PacketSpec, sent: &Sent) -> Option<u32> {
         let ((script, _), live) = (stamps(expected)?, sent.segment.timestamps?);
         let (first, first_live) = self.first_stamp?;
-        let told = live.value.wrapping_sub(first_live).wrapping_add(first);
-        Some(told.wrapping_sub(script).cast_signed().unsigned_abs())
+        let expected = live.value.wrapping_sub(first_live).wrapping_add(first);
+        Some(expected.wrapping_sub(script).cast_signed().unsigned_abs())
     }
 
     fn seq(&self, segment: &Segment) -> u32 {
@@ -165,9 +165,9 @@ impl Wire {
             } else {
                 options.extend(padding.clone());
             }
-            let told =
+            let value =
                 self.first_stamp.map_or(value, |(first, live)| value.wrapping_sub(live).wrapping_add(first));
-            options.push(TcpOption::Timestamps(told, echo));
+            options.push(TcpOption::Timestamps(value, echo));
         }
         let ecn = segment.ecn_option();
         if let Some(ecn) = ecn {
@@ -184,8 +184,8 @@ impl Wire {
             options.extend([TcpOption::Nop, TcpOption::WindowScale(shift)]);
         }
         if !segment.sack.is_empty() {
-            let taken = ecn.map_or(0, |ecn| usize::from(ecn.length() % 4 % 3));
-            options.extend(padding.into_iter().skip(taken));
+            let skipped = ecn.map_or(0, |ecn| usize::from(ecn.length() % 4 % 3));
+            options.extend(padding.into_iter().skip(skipped));
             let peer = u64::from(self.peer_first);
             let block = |b: &SackBlock| SackBlock { start: b.start + peer, end: b.end + peer };
             options.push(TcpOption::Sack(segment.sack.as_slice().iter().map(block).collect()));

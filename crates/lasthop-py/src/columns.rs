@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 /// order, and a byte per row that is 1 if the row has a value.
 pub enum Cells {
     Text(Vec<Cow<'static, str>>),
-    Numbers { kind: &'static str, values: Vec<u8>, known: Vec<u8> },
+    Numbers { kind: &'static str, values: Vec<u8>, present: Vec<u8> },
 }
 
 impl Cells {
@@ -22,7 +22,7 @@ impl Cells {
             Column::Int(_) => "Q",
             Column::Float(_) => "d",
         };
-        Self::Numbers { kind, values: Vec::new(), known: Vec::new() }
+        Self::Numbers { kind, values: Vec::new(), present: Vec::new() }
     }
 
     pub fn append(&mut self, column: Column) {
@@ -34,11 +34,11 @@ impl Cells {
 
     fn append_numbers(&mut self, column: &Column) {
         match (self, column) {
-            (Self::Numbers { values, known, .. }, Column::Int(cells)) => {
-                write(values, known, cells, u64::to_ne_bytes);
+            (Self::Numbers { values, present, .. }, Column::Int(cells)) => {
+                write(values, present, cells, u64::to_ne_bytes);
             }
-            (Self::Numbers { values, known, .. }, Column::Float(cells)) => {
-                write(values, known, cells, f64::to_ne_bytes);
+            (Self::Numbers { values, present, .. }, Column::Float(cells)) => {
+                write(values, present, cells, f64::to_ne_bytes);
             }
             _ => unreachable!("a table has the same columns in every batch"),
         }
@@ -47,8 +47,8 @@ impl Cells {
     pub fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         match self {
             Self::Text(cells) => texts(py, &cells),
-            Self::Numbers { kind, values, known } => {
-                let buffers = (kind, PyBytes::new(py, &values), PyBytes::new(py, &known));
+            Self::Numbers { kind, values, present } => {
+                let buffers = (kind, PyBytes::new(py, &values), PyBytes::new(py, &present));
                 Ok(buffers.into_pyobject(py)?.into_any())
             }
         }
@@ -67,16 +67,16 @@ pub fn column<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAn
 
 /// Text for Python. Rows with the same text, which most are, share one object.
 fn texts<'py>(py: Python<'py>, cells: &[Cow<'static, str>]) -> PyResult<Bound<'py, PyAny>> {
-    let mut known: BTreeMap<&str, Bound<'py, PyString>> = BTreeMap::new();
+    let mut objects: BTreeMap<&str, Bound<'py, PyString>> = BTreeMap::new();
     let shared =
-        cells.iter().map(|cell| known.entry(cell).or_insert_with(|| PyString::new(py, cell)).clone());
+        cells.iter().map(|cell| objects.entry(cell).or_insert_with(|| PyString::new(py, cell)).clone());
     Ok(PyList::new(py, shared)?.into_any())
 }
 
 /// Appends the values of `cells` and, for each, whether there is one.
 fn write<T: Copy + Default>(
     values: &mut Vec<u8>,
-    known: &mut Vec<u8>,
+    present: &mut Vec<u8>,
     cells: &[Option<T>],
     bytes: fn(T) -> [u8; 8],
 ) {
@@ -84,5 +84,5 @@ fn write<T: Copy + Default>(
     for cell in cells {
         values.extend_from_slice(&bytes(cell.unwrap_or_default()));
     }
-    known.extend(cells.iter().map(|cell| u8::from(cell.is_some())));
+    present.extend(cells.iter().map(|cell| u8::from(cell.is_some())));
 }

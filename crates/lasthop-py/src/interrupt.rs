@@ -22,12 +22,12 @@ impl Interrupt {
 /// exception of Ctrl-C, or with `KeyboardInterrupt` once `stop` is set, because only the main thread receives
 /// Ctrl-C.
 pub fn checkpoint(stop: Option<Py<PyAny>>) -> impl FnMut() {
-    let mut asked = Instant::now();
+    let mut last_check = Instant::now();
     move || {
-        if asked.elapsed() < ASK_EVERY {
+        if last_check.elapsed() < ASK_EVERY {
             return;
         }
-        asked = Instant::now();
+        last_check = Instant::now();
         if let Err(error) = Python::attach(|py| ask(py, stop.as_ref())) {
             Interrupt(error).raise()
         }

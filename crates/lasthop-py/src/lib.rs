@@ -290,7 +290,7 @@ impl Cell {
         let drawn = self.cell.scenario.drawn(Seed { study: seed, replication });
         let hops = drawn.hops();
         let names: Vec<&str> = hops.iter().map(|hop| hop.name).collect();
-        let Some(hop) = hops.iter().find(|one| one.name == hop) else {
+        let Some(hop) = hops.iter().find(|candidate| candidate.name == hop) else {
             return Err(PyValueError::new_err(format!(
                 "there is no hop {hop:?} (accepted: {})",
                 names.join(", ")
@@ -433,12 +433,12 @@ fn sampled(
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 fn analyze(py: Python<'_>, path: PathBuf) -> PyResult<[Py<PyDict>; 4]> {
-    let found = packets::read_capture(py, &path, lasthop_trace::analyze)?;
+    let analysis = packets::read_capture(py, &path, lasthop_trace::analyze)?;
     Ok([
-        dict(py, StreamRecord::columns(&found.streams))?,
-        dict(py, CaptureRecord::columns(&[found.capture]))?,
-        dict(py, ProtocolRecord::columns(&found.protocols))?,
-        dict(py, SizeRecord::columns(&found.sizes))?,
+        dict(py, StreamRecord::columns(&analysis.streams))?,
+        dict(py, CaptureRecord::columns(&[analysis.capture]))?,
+        dict(py, ProtocolRecord::columns(&analysis.protocols))?,
+        dict(py, SizeRecord::columns(&analysis.sizes))?,
     ])
 }
 

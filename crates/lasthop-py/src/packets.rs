@@ -13,8 +13,8 @@ use crate::CaptureError;
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 pub fn packets(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let found = read_capture(py, &path, lasthop_trace::packets)?;
-    table(py, found)
+    let packets = read_capture(py, &path, lasthop_trace::packets)?;
+    table(py, packets)
 }
 
 /// Reads a capture of any length: the file is not kept in memory, and a packet takes a few bytes.
@@ -27,11 +27,11 @@ pub fn read_capture<T: Send>(
     py.detach(|| read(file)).map_err(|error| CaptureError::new_err(error.to_string()))
 }
 
-fn table(py: Python<'_>, found: Packets) -> PyResult<Bound<'_, PyDict>> {
+fn table(py: Python<'_>, packets: Packets) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
     macro_rules! columns {
         ($($kind:literal: $($name:ident)+;)+) => {$($({
-            let bytes: Vec<u8> = found.$name.iter().flat_map(|cell| cell.to_ne_bytes()).collect();
+            let bytes: Vec<u8> = packets.$name.iter().flat_map(|cell| cell.to_ne_bytes()).collect();
             table.set_item(stringify!($name), ($kind, PyBytes::new(py, &bytes)))?;
         })+)+};
     }
@@ -41,13 +41,13 @@ fn table(py: Python<'_>, found: Packets) -> PyResult<Bound<'_, PyDict>> {
         "H": window;
         "B": flags reverse;
     }
-    let flows = found.flows.into_iter().map(|flow| {
+    let flows = packets.flows.into_iter().map(|flow| {
         let ((source, source_port), (destination, destination_port)) = flow.ends;
         let ends = (source.to_string(), source_port, destination.to_string(), destination_port);
         (ends, flow.tcp, flow.mss, flow.scale)
     });
     table.set_item("flows", flows.collect::<Vec<_>>())?;
-    table.set_item("left_out", found.left_out)?;
-    table.set_item("cut_at", found.cut_at)?;
+    table.set_item("left_out", packets.left_out)?;
+    table.set_item("cut_at", packets.cut_at)?;
     Ok(table)
 }

@@ -60,8 +60,8 @@ impl Trace {
     }
 
     fn table(&self, name: &str) -> PyResult<&Table> {
-        let found = self.tables.iter().find(|(own, _)| *own == name).map(|(_, table)| table);
-        found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+        let table = self.tables.iter().find(|(own, _)| *own == name).map(|(_, table)| table);
+        table.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 }
 

@@ -41,10 +41,10 @@ impl Class {
         mut stream: RandomStream,
         facts: Bound<'py, PyDict>,
     ) -> PyResult<Instance> {
-        let made = py
+        let created = py
             .import("lasthop.common.algorithms")?
             .call_method1("make", (&self.class, stream.bits(), facts))?;
-        let (object, hooks): (Py<PyAny>, Vec<String>) = made.extract()?;
+        let (object, hooks): (Py<PyAny>, Vec<String>) = created.extract()?;
         Ok(Instance { name: self.name.clone(), object, hooks })
     }
 }
@@ -75,13 +75,13 @@ impl Instance {
 /// Ends the run by the exception of the user code, or by a Ctrl-C that arrived while the code ran.
 fn fail(what: &str, error: PyErr) -> ! {
     let (is_interrupt, place) = Python::attach(|py| {
-        let asked = py.import("lasthop.common.algorithms").and_then(|module| {
+        let details = py.import("lasthop.common.algorithms").and_then(|module| {
             let trace = error.traceback(py);
             let is_interrupt = module.call_method1("is_interrupt", (error.value(py), &trace))?.extract()?;
             let place: String = module.call_method1("place_of", (trace,))?.extract()?;
             Ok((is_interrupt, place))
         });
-        asked.unwrap_or_default()
+        details.unwrap_or_default()
     });
     if is_interrupt {
         Interrupt(error).raise()
@@ -152,7 +152,7 @@ struct Control {
     instance: Instance,
     segment_bytes: u32,
     /// The instance's attributes as last synchronised.
-    known: CongestionWindow,
+    last: CongestionWindow,
     rate_based: bool,
     state: Option<&'static str>,
     starts: bool,
@@ -170,7 +170,7 @@ impl Control {
             let instance = class.make(py, stream, facts)?;
             let rate_based = instance.object.getattr(py, "rate_based")?.extract(py)?;
             let (starts, samples) = (instance.does("on_start"), instance.does("on_rtt"));
-            Ok(Self { instance, segment_bytes, known: start, rate_based, state: None, starts, samples })
+            Ok(Self { instance, segment_bytes, last: start, rate_based, state: None, starts, samples })
         })
     }
 
@@ -181,14 +181,14 @@ impl Control {
         own: &mut CongestionWindow,
         call: impl for<'p> FnOnce(&Bound<'p, PyAny>) -> PyResult<Bound<'p, PyAny>>,
     ) {
-        let (known, state) = (&mut self.known, &mut self.state);
+        let (last, state) = (&mut self.last, &mut self.state);
         let decided = self.instance.call(did, |object| {
             let py = object.py();
             // A value that Rust has not changed keeps its fraction from Python.
-            if own.window != known.window {
+            if own.window != last.window {
                 object.setattr(intern!(py, "window"), own.window)?;
             }
-            if own.ssthresh != known.ssthresh {
+            if own.ssthresh != last.ssthresh {
                 object.setattr(intern!(py, "ssthresh"), own.ssthresh)?;
             }
             call(object)?;
@@ -199,7 +199,7 @@ impl Control {
                 pacing_rate: rate(&object.getattr(intern!(py, "pacing_rate_Bps"))?)?,
             })
         });
-        *known = decided;
+        *last = decided;
         *own = decided;
     }
 }
@@ -235,11 +235,11 @@ fn name(value: &Bound<'_, PyAny>, before: Option<&'static str>) -> PyResult<Opti
         return Ok(before);
     }
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = names.get(text).copied();
-    Ok(Some(known.unwrap_or_else(|| {
-        let kept: &'static str = Box::leak(text.to_owned().into_boxed_str());
-        names.insert(kept);
-        kept
+    let existing = names.get(text).copied();
+    Ok(Some(existing.unwrap_or_else(|| {
+        let leaked: &'static str = Box::leak(text.to_owned().into_boxed_str());
+        names.insert(leaked);
+        leaked
     })))
 }
 
@@ -397,13 +397,13 @@ impl Queue {
 }
 
 /// The number of a packet that a method has returned.
-fn number(found: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    if found.is_none() {
+fn number(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    if value.is_none() {
         return Ok(None);
     }
-    let packet = found.cast::<PyPacket>().map_err(|_| {
+    let packet = value.cast::<PyPacket>().map_err(|_| {
         PyTypeError::new_err(format!(
-            "it returned {found}, which is not a packet; return a packet in the queue, or None"
+            "it returned {value}, which is not a packet; return a packet in the queue, or None"
         ))
     })?;
     Ok(Some(packet.get().number))
@@ -414,11 +414,11 @@ impl QueueAlgorithm for Queue {
         self.instance.call("enqueue", |object| {
             let py = object.py();
             let packet = PyPacket::of(packet, now);
-            let taken = object.call_method1(intern!(py, "enqueue"), (seconds(now), packet))?;
+            let answer = object.call_method1(intern!(py, "enqueue"), (seconds(now), packet))?;
             self.take_verdicts(py, verdicts)?;
-            taken.extract().map_err(|_| {
+            answer.extract().map_err(|_| {
                 PyTypeError::new_err(format!(
-                    "it returned {taken}; return True if the packet is accepted, else False"
+                    "it returned {answer}; return True if the packet is accepted, else False"
                 ))
             })
         })
@@ -431,9 +431,9 @@ impl QueueAlgorithm for Queue {
     fn dequeue(&mut self, now: Instant, verdicts: &mut Verdicts) -> Option<u64> {
         self.instance.call("dequeue", |object| {
             let py = object.py();
-            let found = object.call_method1(intern!(py, "dequeue"), (seconds(now),))?;
+            let value = object.call_method1(intern!(py, "dequeue"), (seconds(now),))?;
             self.take_verdicts(py, verdicts)?;
-            number(&found)
+            number(&value)
         })
     }
 }
@@ -490,14 +490,14 @@ impl Sender {
         wanted: &mut Wanted,
         call: impl for<'p> FnOnce(&Bound<'p, PyAny>) -> PyResult<Bound<'p, PyAny>>,
     ) {
-        let asked: Vec<(String, f64)> = self.instance.call(did, |object| {
+        let requests: Vec<(String, f64)> = self.instance.call(did, |object| {
             call(object)?;
             let list = self.wanted.bind(object.py());
-            let asked = list.extract()?;
+            let requests = list.extract()?;
             list.del_slice(0, list.len())?;
-            Ok(asked)
+            Ok(requests)
         });
-        for (what, number) in asked {
+        for (what, number) in requests {
             match what.as_str() {
                 "send" => wanted.send(number as u64),
                 "answer" => wanted.answer(number as u64),

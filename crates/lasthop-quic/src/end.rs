@@ -179,7 +179,7 @@ pub struct Quic {
     acknowledged: u64,
     /// Description of the datagram being built.
     datagram: QuicDatagram,
-    told: u64,
+    reported: u64,
     is_end_told: bool,
     lost: Option<ConnectionError>,
     is_over: bool,
@@ -252,7 +252,7 @@ impl Quic {
             sent: 0,
             acknowledged: FIRST_BYTE,
             datagram: QuicDatagram::default(),
-            told: 0,
+            reported: 0,
             is_end_told: false,
             lost: None,
             is_over: false,
@@ -734,8 +734,8 @@ impl Transport for Quic {
 
     fn news(&mut self) -> News {
         let received = self.received();
-        let is_more = received > self.told;
-        self.told = received;
+        let is_more = received > self.reported;
+        self.reported = received;
         let has_peer_finished =
             self.streams.has_peer_finished() && !self.place.flights[1].borrow().has_messages();
         let ended = (has_peer_finished || self.lost.is_some()) && !self.is_end_told;

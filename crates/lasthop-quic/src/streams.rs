@@ -29,7 +29,7 @@ pub(crate) struct Stream {
     is_finished: bool,
     is_finish_acknowledged: bool,
     received: u64,
-    told: u64,
+    reported: u64,
     has_peer_finished: bool,
 }
 
@@ -190,8 +190,9 @@ impl Streams {
 
     /// A stream with unreported bytes, and the number of bytes that have arrived on it.
     pub fn poll(&mut self) -> Option<(u32, u64)> {
-        let (number, stream) = (0..).zip(&mut self.list).find(|(_, stream)| stream.received > stream.told)?;
-        stream.told = stream.received;
+        let (number, stream) =
+            (0..).zip(&mut self.list).find(|(_, stream)| stream.received > stream.reported)?;
+        stream.reported = stream.received;
         Some((number, stream.received))
     }
 }

@@ -77,7 +77,7 @@ fn name_flows(part: &mut Node) {
     let Some(Node { value: Value::Array(flows), .. }) = part.child("flow") else { return };
     let kind = |flow: &Node| flow.get("kind").and_then(Node::text).unwrap_or_default().to_owned();
     let nameless = |flow: &Node| flow.get(NAME).is_none();
-    let mut taken: BTreeSet<String> =
+    let mut used_names: BTreeSet<String> =
         flows.iter().filter_map(|flow| flow.get(NAME)?.text()).map(str::to_owned).collect();
     // For each kind: the number of unnamed flows, and the number of the last one that was named.
     let mut kinds: BTreeMap<String, (usize, u64)> = BTreeMap::new();
@@ -92,10 +92,10 @@ fn name_flows(part: &mut Node) {
             format!("{kind}-{number}")
         };
         let mut name = if *many == 1 { kind.clone() } else { numbered() };
-        while taken.contains(&name) {
+        while used_names.contains(&name) {
             name = numbered();
         }
-        taken.insert(name.clone());
+        used_names.insert(name.clone());
         if let Value::Table(entries) = &mut flow.value {
             entries.push(Entry { key: NAME.into(), span: None, node: Node::from_text(&name) });
         }

@@ -40,11 +40,11 @@ impl ScenarioErrors {
 
     /// Collects the errors of cells, each once; `total` is the number of cells.
     pub(crate) fn of_cells(
-        found: impl Iterator<Item = (String, ScenarioError)>,
+        cell_errors: impl Iterator<Item = (String, ScenarioError)>,
         total: usize,
     ) -> Result<(), Self> {
         let mut errors: Vec<(ScenarioError, Cells)> = Vec::new();
-        for (first, error) in found {
+        for (first, error) in cell_errors {
             match errors.iter_mut().find(|(earlier, _)| *earlier == error) {
                 Some((_, cells)) => cells.count += 1,
                 None => errors.push((error, Cells { first, count: 1 })),

@@ -69,7 +69,7 @@ impl Scenario {
         // Each packet may be acknowledged.
         packets *= 2.0;
         let is_quic = self.flow.iter().any(|flow| flow.quic().is_some());
-        let (kept, inside) = self.places(&offers);
+        let (stored, inside) = self.places(&offers);
         let states = self.states();
         let links =
             self.flow.iter().filter(|flow| flow.access.is_some()).map(Flow::applications).sum::<usize>();
@@ -83,7 +83,7 @@ impl Scenario {
         Estimate {
             packets: packets * effort + states,
             memory: flow_bytes(&offers)
-                + kept * (KEPT_BYTES + content)
+                + stored * (KEPT_BYTES + content)
                 + inside * (PACKET_BYTES + content)
                 + states * STATE_BYTES,
         }
@@ -160,7 +160,7 @@ impl Scenario {
             let window = if flow.quic().is_some() { QUIC_WINDOW } else { f64::from(tcp.receive_window_max) };
             (offer.flows * window).min(offer.waiting)
         };
-        let kept: f64 = offers.iter().map(window).sum();
+        let stored: f64 = offers.iter().map(window).sum();
         let streaming: f64 = offers.iter().map(|(_, offer)| offer.streaming).sum();
         let least = offers.iter().map(|(_, offer)| offer.ip_bytes).fold(f64::INFINITY, f64::min);
         let of_lan =
@@ -174,7 +174,7 @@ impl Scenario {
         } else {
             self.lan.as_ref().map_or(0.0, of_lan) + self.hops().into_iter().map(of_hop).sum::<f64>()
         };
-        (kept, room.min(2.0 * kept + streaming))
+        (stored, room.min(2.0 * stored + streaming))
     }
 
     /// How often links change between good and bad.

@@ -56,7 +56,7 @@ struct Load {
 fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
     let mut sharing: Vec<&Stream<'_>> = streams.iter().filter(|stream| stream.access.is_none()).collect();
     sharing.sort_by_key(|stream| stream.first);
-    let mut met = BTreeMap::new();
+    let mut loads = BTreeMap::new();
     let mut sending: BTreeMap<DataDirection, Load> = BTreeMap::new();
     let mut ends = BinaryHeap::new();
     for starting in sharing.chunk_by(|stream, next| stream.first == next.first) {
@@ -79,10 +79,10 @@ fn at_once(streams: &[Stream<'_>], rate: Rate) -> BTreeMap<usize, Load> {
                 streams: sum.streams + load.streams,
                 share: sum.share + load.share,
             });
-            met.insert(stream.index, sum);
+            loads.insert(stream.index, sum);
         }
     }
-    met
+    loads
 }
 
 struct Stream<'a> {

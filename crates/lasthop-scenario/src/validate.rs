@@ -20,8 +20,8 @@ const PARTS_MAX: usize = 1 << u16::BITS;
 
 /// Returns all faults, in the order of the types.
 pub fn validate(scenario: &Scenario) -> Vec<Fault> {
-    let faults = Faults::found_by(|faults| parts(scenario, faults));
-    if faults.is_empty() { Faults::found_by(|faults| streams_fit(scenario, faults)) } else { faults }
+    let faults = Faults::collect(|faults| parts(scenario, faults));
+    if faults.is_empty() { Faults::collect(|faults| streams_fit(scenario, faults)) } else { faults }
 }
 
 fn parts(scenario: &Scenario, faults: &mut Faults) {

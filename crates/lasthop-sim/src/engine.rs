@@ -131,14 +131,14 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
     /// `programs` for each entry of the scenario.
     fn new(scenario: &'a Scenario, seed: Seed, hosts: H, programs: Vec<A>, observer: &'a mut O) -> Self {
         let applications = scenario.applications();
-        let known = scenario.flows();
+        let initial_flows = scenario.flows();
         let running = |(program, instance): (A, &Instance<'a>)| Running {
             program,
             config: instance.config,
             entry: instance.entry,
             flows: Vec::new(),
         };
-        let components = programs.len() + 2 * known.len();
+        let components = programs.len() + 2 * initial_flows.len();
         let mut engine = Self {
             scenario,
             agenda: Agenda::new(components as ComponentId),
@@ -146,12 +146,12 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             network: Network::new(scenario, seed),
             hosts,
             applications: programs.into_iter().zip(&applications).map(running).collect(),
-            flows: Vec::with_capacity(known.len()),
+            flows: Vec::with_capacity(initial_flows.len()),
             touched: Vec::new(),
             next_serial: 0,
             observer,
         };
-        for info in &known {
+        for info in &initial_flows {
             if info.part != Part::Whole {
                 engine.announce_relayed(info);
                 continue;

@@ -228,7 +228,7 @@ impl Hosts for ScenarioHosts {
     fn ends(&self, flow: FlowId, info: &FlowInfo, later: Option<usize>) -> Ends<End> {
         let tcp = &self.tcp[info.application as usize];
         match (info.protocol, later) {
-            (Protocol::Tcp, None) => self.tcp(&tcp.known, flow, info.sender),
+            (Protocol::Tcp, None) => self.tcp(&tcp.initial, flow, info.sender),
             (Protocol::Tcp, Some(hosts)) => self.tcp(&tcp.later[hosts], flow, info.sender),
             (Protocol::Quic | Protocol::QuicDatagrams, _) => self.quic(flow, info),
             (Protocol::Udp, _) => {
@@ -240,7 +240,7 @@ impl Hosts for ScenarioHosts {
 
 /// TCP of the flows of an entry.
 struct FlowsTcp {
-    known: [HostTcp; 2],
+    initial: [HostTcp; 2],
     /// TCP of flows that are opened later, by their hosts.
     later: Vec<[HostTcp; 2]>,
 }
@@ -264,7 +264,7 @@ impl FlowsTcp {
         latest: &Latest,
         seed: Seed,
     ) -> Self {
-        let known = [Host::Server, Host::Client].map(|end| {
+        let initial = [Host::Server, Host::Client].map(|end| {
             let [name, peer] = [end, end.other()].map(|end| scenario.host_at(flow, part, end));
             HostTcp {
                 config: latest.share(end, scenario.tcp_of_part(flow, part, end)),
@@ -272,8 +272,8 @@ impl FlowsTcp {
                 metrics: metrics.of(&name, &peer),
             }
         });
-        let of_hosts = |hosts: &ShortHosts| known.clone().map(|tcp| tcp.of_hosts(hosts));
-        Self { later: flow.traffic().later_flows().iter().map(of_hosts).collect(), known }
+        let of_hosts = |hosts: &ShortHosts| initial.clone().map(|tcp| tcp.of_hosts(hosts));
+        Self { later: flow.traffic().later_flows().iter().map(of_hosts).collect(), initial }
     }
 }
 

@@ -55,12 +55,12 @@ impl Transport for Tcp {
         let Some(metrics) = &self.metrics else {
             return self.endpoint.handle_segment(now, segment, packet.ecn, None, observer);
         };
-        let mut known = metrics.get();
+        let mut cached = metrics.get();
         let before = self.endpoint.phase();
-        self.endpoint.handle_segment(now, segment, packet.ecn, Some(&known), observer);
+        self.endpoint.handle_segment(now, segment, packet.ecn, Some(&cached), observer);
         if before != Phase::Closed && self.endpoint.phase() == Phase::Closed {
-            self.endpoint.store_metrics(&mut known);
-            metrics.set(known);
+            self.endpoint.store_metrics(&mut cached);
+            metrics.set(cached);
         }
     }
 

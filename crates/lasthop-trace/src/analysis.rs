@@ -310,7 +310,7 @@ impl Observer for Analysis {
                 udp.written(now);
             }
         } else if let Some(exchanges) = &mut flow.exchanges {
-            exchanges.asked(now);
+            exchanges.request(now);
         }
     }
 

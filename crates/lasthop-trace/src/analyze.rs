@@ -92,12 +92,12 @@ enum CapturedTransport {
 impl Flows {
     fn packet(&mut self, now_ns: u64, packet: &TransportPacket) {
         let key = packet.key();
-        let known = match self.last {
+        let recent = match self.last {
             Some((last, index)) if last == key => Some(index),
             _ => self.index.get(&key).copied(),
         };
-        let known = known.filter(|&index| !self.list[index].is_followed_by(packet));
-        let index = known.unwrap_or_else(|| {
+        let recent = recent.filter(|&index| !self.list[index].is_followed_by(packet));
+        let index = recent.unwrap_or_else(|| {
             self.list.push(CapturedFlow::new(now_ns, packet));
             self.index.insert(key, self.list.len() - 1);
             self.list.len() - 1

@@ -25,28 +25,28 @@ impl Arrived {
                 return length;
             }
         }
-        let first = self.0.partition_point(|known| known.end < stretch.start);
-        let after = self.0.partition_point(|known| known.start <= stretch.end);
+        let first = self.0.partition_point(|range| range.end < stretch.start);
+        let after = self.0.partition_point(|range| range.start <= stretch.end);
         if first == after {
             self.0.insert(first, stretch.clone());
             return length;
         }
-        let common = |known: &Range<u64>| known.end.min(stretch.end) - known.start.max(stretch.start);
-        let known: u64 = self.0.range(first..after).map(common).sum();
+        let common = |range: &Range<u64>| range.end.min(stretch.end) - range.start.max(stretch.start);
+        let range: u64 = self.0.range(first..after).map(common).sum();
         let (start, end) = (self.0[first].start, self.0[after - 1].end);
         self.0[first] = start.min(stretch.start)..end.max(stretch.end);
         self.0.drain(first + 1..after);
-        length - known
+        length - range
     }
 
     pub(crate) fn within(&self, stretch: &Range<u64>) -> impl Iterator<Item = &Range<u64>> {
-        let first = self.0.partition_point(|known| known.end <= stretch.start);
-        self.0.range(first..).take_while(|known| known.start < stretch.end)
+        let first = self.0.partition_point(|range| range.end <= stretch.start);
+        self.0.range(first..).take_while(|range| range.start < stretch.end)
     }
 
     /// Forgets the ranges that end at or before `below`.
     pub(crate) fn forget(&mut self, below: u64) {
-        while self.0.front().is_some_and(|known| known.end <= below) {
+        while self.0.front().is_some_and(|range| range.end <= below) {
             self.0.pop_front();
         }
     }
@@ -84,11 +84,11 @@ mod tests {
             let all: Vec<u64> = arrived.within(&(0..100)).cloned().flatten().collect();
             prop_assert_eq!(all, bytes.iter().copied().collect::<Vec<_>>());
             let some: Vec<_> = arrived.within(&(20..30)).collect();
-            prop_assert!(some.iter().all(|known| known.start < 30 && known.end > 20));
-            let mut known = (20..30).filter(|byte| bytes.contains(byte));
-            prop_assert!(known.all(|byte| some.iter().any(|stretch| stretch.contains(&byte))));
+            prop_assert!(some.iter().all(|range| range.start < 30 && range.end > 20));
+            let mut range = (20..30).filter(|byte| bytes.contains(byte));
+            prop_assert!(range.all(|byte| some.iter().any(|stretch| stretch.contains(&byte))));
             arrived.forget(25);
-            prop_assert!(arrived.0.iter().all(|known| known.end > 25));
+            prop_assert!(arrived.0.iter().all(|range| range.end > 25));
         }
     }
 }

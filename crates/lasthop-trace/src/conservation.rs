@@ -53,17 +53,17 @@ enum Stage {
 
 impl Conservation {
     pub fn counts(&self, flow: FlowId, direction: Direction) -> PacketCounts {
-        self.directions.get(&(flow, direction)).map(|one| one.counts).unwrap_or_default()
+        self.directions.get(&(flow, direction)).map(|state| state.counts).unwrap_or_default()
     }
 
     /// The counts of all flows in both directions so far.
     pub fn total(&self) -> PacketCounts {
-        self.directions.values().fold(PacketCounts::default(), |sum, one| PacketCounts {
-            sent: sum.sent + one.counts.sent,
-            delivered: sum.delivered + one.counts.delivered,
-            dropped: sum.dropped + one.counts.dropped,
-            inside: sum.inside + one.counts.inside,
-            queued: sum.queued + one.counts.queued,
+        self.directions.values().fold(PacketCounts::default(), |sum, state| PacketCounts {
+            sent: sum.sent + state.counts.sent,
+            delivered: sum.delivered + state.counts.delivered,
+            dropped: sum.dropped + state.counts.dropped,
+            inside: sum.inside + state.counts.inside,
+            queued: sum.queued + state.counts.queued,
         })
     }
 
@@ -75,8 +75,8 @@ impl Conservation {
 
 impl Observer for Conservation {
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
-        let one = self.directions.entry((packet.flow, packet.direction)).or_default();
-        if let Err(reason) = one.packet(event, packet.serial) {
+        let state = self.directions.entry((packet.flow, packet.direction)).or_default();
+        if let Err(reason) = state.packet(event, packet.serial) {
             self.violations.push(Violation { at: now, serial: packet.serial, event, reason });
         }
     }

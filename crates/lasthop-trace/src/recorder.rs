@@ -131,8 +131,8 @@ pub(crate) fn note_object(objects: &mut Vec<ObjectRow>, now: Instant, flow: Flow
     if let HttpEvent::Request { .. } = event {
         return objects.push(ObjectRow { flow, object, request_ns: time_ns, ..ObjectRow::default() });
     }
-    let known = objects.iter_mut().find(|row| row.flow == flow && row.object == object);
-    match (event, known) {
+    let row = objects.iter_mut().find(|row| row.flow == flow && row.object == object);
+    match (event, row) {
         (HttpEvent::Response { body_bytes, .. }, Some(row)) => {
             (row.bytes, row.response_ns) = (Some(body_bytes), Some(time_ns));
         }

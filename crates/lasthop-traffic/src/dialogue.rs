@@ -14,7 +14,7 @@ pub(crate) struct Dialogue {
     connected: bool,
     over: bool,
     /// Bytes of all requests so far, and of all responses to them.
-    asked: u64,
+    requested: u64,
     awaited: u64,
     /// Bytes of the response that are still to be written.
     response_bytes: Option<u64>,
@@ -29,7 +29,7 @@ impl Dialogue {
             write_bytes,
             connected: false,
             over: false,
-            asked: 0,
+            requested: 0,
             awaited: 0,
             response_bytes: None,
             actions: VecDeque::new(),
@@ -42,7 +42,7 @@ impl Dialogue {
         if !std::mem::replace(&mut self.connected, true) {
             self.actions.push_back(Action::Connect { flow: 0, host: client });
         }
-        self.asked += request;
+        self.requested += request;
         self.awaited += response;
         self.response_bytes = Some(response);
         self.write(client, request);
@@ -60,7 +60,7 @@ impl Dialogue {
         let mut is_whole = false;
         if host != self.server {
             is_whole = received(self.awaited);
-        } else if received(self.asked)
+        } else if received(self.requested)
             && let Some(bytes) = self.response_bytes.take()
         {
             self.write(host, bytes);

@@ -171,7 +171,7 @@ struct Connection {
     complete: usize,
     complete_bytes: u64,
     /// True if the first byte of the next object has arrived.
-    begun: bool,
+    has_begun: bool,
     closed: bool,
 }
 
@@ -240,7 +240,7 @@ impl PageLoad {
             let state = &mut self.connections[connection as usize];
             let Some(&object) = state.objects.get(state.complete) else { break };
             let arrived = bytes - state.complete_bytes;
-            if arrived > 0 && !std::mem::replace(&mut state.begun, true) {
+            if arrived > 0 && !std::mem::replace(&mut state.has_begun, true) {
                 self.report(connection, HttpEvent::FirstByte { object });
             }
             let whole = self.response_bytes(object);
@@ -253,7 +253,7 @@ impl PageLoad {
             let state = &mut self.connections[connection as usize];
             state.complete += 1;
             state.complete_bytes += whole;
-            state.begun = false;
+            state.has_begun = false;
             self.settled += 1;
             self.report(connection, HttpEvent::LastByte { object });
             self.after_object(now, connection);
@@ -275,11 +275,11 @@ impl PageLoad {
     /// HTTP/1.1: some time after the last object that it can get, the browser closes the connections that are
     /// still open.
     fn close_if_settled(&mut self, now: Instant) {
-        let known = if self.discovered { self.page.objects() } else { 1 };
+        let total = if self.discovered { self.page.objects() } else { 1 };
         let is_open = |(number, state): (u32, &Connection)| {
             self.flow(number) == number && !state.closed && !self.ends_by_server(number)
         };
-        if self.settled == known && (0..).zip(&self.connections).any(is_open) {
+        if self.settled == total && (0..).zip(&self.connections).any(is_open) {
             self.close_at = Some(now + self.http.close_after);
         }
     }

@@ -248,8 +248,8 @@ impl Traffic for WebClientsConfig {
         let largest =
             self.others.iter().map(|class| class.unit).chain([self.first_unit]).max().unwrap_or_default();
         let response = around.segments(f64::from(self.multiple.max) * largest.0 as f64);
-        let one = around.waiting(batches * f64::from(self.requests.max) * response);
-        one.times(f64::from(self.clients))
+        let client = around.waiting(batches * f64::from(self.requests.max) * response);
+        client.times(f64::from(self.clients))
     }
 
     fn begin(&self, start: Instant, around: &Surroundings<'_>) -> Program {

@@ -75,8 +75,8 @@ impl Connections {
 
     /// The kernel of the host with this address; that of the first host for packets that no host receives.
     fn kernel_of(&self, address: IpAddr) -> Rc<Diag> {
-        let known = self.kernels.iter().find(|(own, _)| own.contains(&address));
-        Rc::clone(&known.unwrap_or(&self.kernels[0]).1)
+        let kernel = self.kernels.iter().find(|(own, _)| own.contains(&address));
+        Rc::clone(&kernel.unwrap_or(&self.kernels[0]).1)
     }
 
     /// The properties of the connections, as flows of these applications, by their numbers here. Connections
@@ -91,21 +91,21 @@ impl Connections {
             *number += 1;
             format!("{word}-{number}")
         };
-        let taken = (0..).map(FlowId).zip(&self.flows).filter(|(_, flow)| flow.was_taken());
+        let accepted = (0..).map(FlowId).zip(&self.flows).filter(|(_, flow)| flow.is_accepted());
         let info = |(id, flow): (FlowId, &Conversation)| {
             (id, flow.info(name(flow.protocol()), applications[id.0 as usize]))
         };
-        taken.map(info).collect()
+        accepted.map(info).collect()
     }
 
     /// The connection of a segment; a new one if the segment opens it.
     fn of_segment(&mut self, ends: FiveTuple, opens: bool, dscp: Dscp) -> Option<FlowId> {
-        let known = self.latest.get(&ends).copied();
+        let existing = self.latest.get(&ends).copied();
         let is_over = |id: FlowId| match &self.flows[id.0 as usize].kind {
             Kind::Tcp(tcp) => tcp.ended == [true; 2],
             Kind::Udp(_) => false,
         };
-        match known {
+        match existing {
             Some(id) if !(opens && is_over(id)) => Some(id),
             None if !opens => None,
             _ => Some(self.add(ends, dscp)),
@@ -146,7 +146,7 @@ impl Conversation {
     }
 
     /// True if both ends have opened it, if it is a connection.
-    fn was_taken(&self) -> bool {
+    fn is_accepted(&self) -> bool {
         match &self.kind {
             Kind::Tcp(tcp) => tcp.opened == [true; 2],
             Kind::Udp(_) => true,
@@ -254,10 +254,10 @@ impl Flows for Connections {
 
 /// A recording of the events of a run, for an observer that can be informed only at its end.
 #[derive(Debug, Default)]
-pub struct Tape(Vec<(Instant, Told)>);
+pub struct Tape(Vec<(Instant, TapeEvent)>);
 
 #[derive(Debug)]
-enum Told {
+enum TapeEvent {
     Packet(PacketEvent, Box<Packet>),
     Transport(FlowId, Host, TransportEvent),
 }
@@ -291,9 +291,9 @@ impl Tape {
         }
         let numbers: BTreeMap<FlowId, FlowId> = flows.keys().copied().zip((0..).map(FlowId)).collect();
         let mut others = Counts::default();
-        for (now, told) in self.0 {
-            match told {
-                Told::Packet(event, mut packet) => {
+        for (now, entry) in self.0 {
+            match entry {
+                TapeEvent::Packet(event, mut packet) => {
                     if let Some(number) = numbers.get(&packet.flow) {
                         packet.flow = *number;
                         observer.packet(now, event, &packet);
@@ -301,7 +301,7 @@ impl Tape {
                         others.add(event);
                     }
                 }
-                Told::Transport(flow, host, event) => {
+                TapeEvent::Transport(flow, host, event) => {
                     if let Some(number) = numbers.get(&flow) {
                         observer.transport(now, *number, host, event);
                     }
@@ -315,11 +315,11 @@ impl Tape {
 impl Observer for Tape {
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if !packet.flow.is_stranger() {
-            self.0.push((now, Told::Packet(event, Box::new(packet.clone()))));
+            self.0.push((now, TapeEvent::Packet(event, Box::new(packet.clone()))));
         }
     }
 
     fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
-        self.0.push((now, Told::Transport(flow, host, event)));
+        self.0.push((now, TapeEvent::Transport(flow, host, event)));
     }
 }

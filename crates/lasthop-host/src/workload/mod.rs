@@ -276,8 +276,8 @@ impl<'a> Workload<'a> {
     }
 
     fn host_of(&self, flow: FlowId, end: Host) -> usize {
-        let known = self.flows.get(flow.0 as usize).map(|flow| flow.pair);
-        self.host_pairs[known.unwrap_or(flow.application_of_stranger() as usize)][end as usize].host
+        let pair = self.flows.get(flow.0 as usize).map(|flow| flow.pair);
+        self.host_pairs[pair.unwrap_or(flow.application_of_stranger() as usize)][end as usize].host
     }
 
     /// An application between whose hosts a packet of no flow is sent, by this end.
@@ -694,8 +694,8 @@ impl Flows for Workload<'_> {
             flow.is_some_and(|flow| self.host_of(flow, *end) == host)
         };
         let is_of_application = |end: &Host| self.between(*end, headers).is_some();
-        let known = ends.into_iter().find(is_of_subflow).or_else(|| ends.into_iter().find(is_of_flow));
-        known.or_else(|| ends.into_iter().find(is_of_application))
+        let application = ends.into_iter().find(is_of_subflow).or_else(|| ends.into_iter().find(is_of_flow));
+        application.or_else(|| ends.into_iter().find(is_of_application))
     }
 
     fn way(&self, flow: FlowId) -> (u32, usize) {
@@ -821,13 +821,13 @@ fn datagram_socket(address: SocketAddr, info: &FlowInfo) -> io::Result<Socket> {
 fn payload(datagram: Datagram) -> Vec<u8> {
     let mut payload = vec![0; datagram.payload_bytes as usize];
     let number = datagram.number.to_be_bytes();
-    let shown = payload.len().min(NUMBER_BYTES);
-    payload[..shown].copy_from_slice(&number[NUMBER_BYTES - shown..]);
+    let length = payload.len().min(NUMBER_BYTES);
+    payload[..length].copy_from_slice(&number[NUMBER_BYTES - length..]);
     payload
 }
 
 fn datagram(payload: &[u8]) -> Datagram {
-    let shown = &payload[..payload.len().min(NUMBER_BYTES)];
-    let number = shown.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let bytes = &payload[..payload.len().min(NUMBER_BYTES)];
+    let number = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Datagram { number, payload_bytes: payload.len() as u32 }
 }

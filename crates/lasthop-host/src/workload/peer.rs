@@ -86,7 +86,7 @@ enum Carriers {
 pub struct Peer {
     pub socket: Option<Rc<Socket>>,
     /// The kernel's information about it after the last delivered packet, not evaluated yet.
-    said: Option<TcpInfo>,
+    pending_info: Option<TcpInfo>,
     /// How to query the kernel about it if another process has the socket: access, own and other address.
     foreign: Option<(Rc<Diag>, SocketAddr, SocketAddr)>,
     pub sender: Sender,
@@ -108,7 +108,7 @@ impl Peer {
         let sender = Sender::new(flow, host);
         Self {
             socket: None,
-            said: None,
+            pending_info: None,
             foreign: None,
             sender,
             orders: VecDeque::new(),
@@ -154,7 +154,7 @@ impl Peer {
         let Some(socket) = self.socket.as_deref() else { return tun.write(packet) };
         let mut answer = TcpInfoBytes::default();
         let (taken, answered) = tun.write_and_ask(packet, socket, &mut answer, next);
-        self.said = answered.then(|| TcpInfo::from_bytes(&answer.bytes));
+        self.pending_info = answered.then(|| TcpInfo::from_bytes(&answer.bytes));
         taken
     }
 
@@ -323,7 +323,7 @@ impl Peer {
             }
             return;
         }
-        let Some(info) = self.said.take().or_else(|| self.info()) else { return };
+        let Some(info) = self.pending_info.take().or_else(|| self.info()) else { return };
         // A socket that has not connected yet counts as closed, too.
         if info.is_closed() && !self.sender.has_been_open() && !self.told_end {
             return;

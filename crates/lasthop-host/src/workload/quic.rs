@@ -40,7 +40,7 @@ pub struct End {
     quic: Box<Quic>,
     socket: Socket,
     dscp: Dscp,
-    made: u64,
+    next: u64,
     /// A datagram for which the socket had no room.
     waiting: Option<Outgoing>,
     /// Datagrams that have been sent, and that the emulator has not seen yet.
@@ -51,7 +51,7 @@ pub struct End {
 /// A datagram with its sender's description.
 struct Outgoing {
     ecn: Ecn,
-    known: QuicDatagram,
+    info: QuicDatagram,
     bytes: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl End {
         socket.bind(&SockAddr::from(own))?;
         socket.connect(&SockAddr::from(other))?;
         let buffer = vec![0; mtu.0 as usize];
-        Ok(Self { quic: Box::new(quic), socket, dscp, made: 0, waiting: None, sent: VecDeque::new(), buffer })
+        Ok(Self { quic: Box::new(quic), socket, dscp, next: 0, waiting: None, sent: VecDeque::new(), buffer })
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
@@ -93,9 +93,9 @@ impl End {
     }
 
     fn make<O: Observer>(&mut self, now: Instant, observer: &mut O) -> Option<Outgoing> {
-        let (ecn, known, bytes) = self.quic.poll_datagram(now, observer)?;
-        self.made += 1;
-        Some(Outgoing { ecn, known: QuicDatagram { number: self.made - 1, ..known }, bytes: bytes.to_vec() })
+        let (ecn, info, bytes) = self.quic.poll_datagram(now, observer)?;
+        self.next += 1;
+        Some(Outgoing { ecn, info: QuicDatagram { number: self.next - 1, ..info }, bytes: bytes.to_vec() })
     }
 
     /// Sends all pending datagrams, as long as the socket has room.
@@ -120,7 +120,7 @@ impl End {
     /// The description of a datagram that leaves its host, by its bytes: no two are equal. Hosts keep order.
     pub fn identify(&mut self, bytes: &[u8]) -> Option<QuicDatagram> {
         let place = self.sent.iter().position(|sent| sent.bytes == bytes)?;
-        self.sent.drain(..=place).next_back().map(|sent| sent.known)
+        self.sent.drain(..=place).next_back().map(|sent| sent.info)
     }
 
     pub fn arrived(&mut self, datagram: &QuicDatagram) {

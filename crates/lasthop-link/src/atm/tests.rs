@@ -174,7 +174,7 @@ fn selective_drop_spares_a_connection_below_its_share() {
 #[test]
 fn a_buffer_that_holds_no_packet_is_refused() {
     let faults =
-        |config: &AtmConfig| Faults::found_by(|faults| config.check(Bytes(u64::from(MSS_1024)), faults));
+        |config: &AtmConfig| Faults::collect(|faults| config.check(Bytes(u64::from(MSS_1024)), faults));
     let mut config = wan(22, Discard::EarlyPacket);
     let fault = faults(&config).remove(0);
     assert_eq!(fault.key, "buffer_cells");

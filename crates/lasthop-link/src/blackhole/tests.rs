@@ -24,6 +24,6 @@ fn it_loses_what_arrives_in_its_time_and_nothing_else() {
 fn one_that_lasts_no_time_is_refused() {
     let blackhole = BlackholeConfig { at: Duration::from_secs(1), lasts: Duration::ZERO };
     let config = PathConfig { blackhole: Some(blackhole), ..studied_path() };
-    let faults = Faults::found_by(|faults| config.check(Bytes(576), faults));
+    let faults = Faults::collect(|faults| config.check(Bytes(576), faults));
     assert_eq!(faults[0].key, "blackhole.for");
 }

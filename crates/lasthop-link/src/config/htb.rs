@@ -249,8 +249,8 @@ impl ClassConfig {
         }
         faults.at_most(self.burst, BURST_MAX, "burst");
         faults.at_most(self.cburst, BURST_MAX, "cburst");
-        let seen = |protocol| matches!(protocol, Protocol::Tcp | Protocol::Udp);
-        let quic = self.matches.iter().position(|matching| !matching.protocol.is_none_or(seen));
+        let is_visible = |protocol| matches!(protocol, Protocol::Tcp | Protocol::Udp);
+        let quic = self.matches.iter().position(|matching| !matching.protocol.is_none_or(is_visible));
         faults.require(quic.is_none(), &format!("match[{}].protocol", quic.unwrap_or_default()), || {
             "\"quic\": a router sees only UDP; write \"udp\", or a port".into()
         });

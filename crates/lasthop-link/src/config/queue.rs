@@ -220,8 +220,8 @@ impl<'de> Deserialize<'de> for QueueConfig {
         let limit = stated.shift_remove("limit").ok_or_else(|| de::Error::missing_field("limit"))?;
         let name = stated.shift_remove(TAG);
         let name = name.unwrap_or_else(|| DisciplineConfig::default().to_string().into());
-        let known = DisciplineConfig::all().into_iter().find(|known| name == *known.to_string());
-        let defaults = known.map_or_else(Map::new, |known| known.keys());
+        let named = DisciplineConfig::all().into_iter().find(|other| name == *other.to_string());
+        let defaults = named.map_or_else(Map::new, |named| named.keys());
         let mut table = defaults.clone();
         table.extend(stated.clone().into_iter().filter(|(key, _)| defaults.contains_key(key)));
         table.insert(TAG.into(), name);
@@ -282,15 +282,15 @@ fn one_table(schema: &mut Schema) {
             let owners = kinds.iter().filter(|kind| kind["properties"][key]["description"] == *text);
             let owners = owners.filter_map(|kind| kind["properties"][TAG]["const"].as_str());
             let owners: Vec<_> = owners.map(|owner| format!("`{owner}`")).collect();
-            let told = format!("{}: {}", owners.join(", "), text.as_str().unwrap_or_default());
-            let known = keys.entry(key).or_insert_with(|| {
-                let mut known = property.clone();
-                known["description"] = "".into();
-                known
+            let line = format!("{}: {}", owners.join(", "), text.as_str().unwrap_or_default());
+            let merged = keys.entry(key).or_insert_with(|| {
+                let mut merged = property.clone();
+                merged["description"] = "".into();
+                merged
             });
-            let before = known["description"].as_str().unwrap_or_default();
-            if !before.contains(&told) {
-                known["description"] = format!("{before} {told}").trim_start().into();
+            let before = merged["description"].as_str().unwrap_or_default();
+            if !before.contains(&line) {
+                merged["description"] = format!("{before} {line}").trim_start().into();
             }
         }
     }

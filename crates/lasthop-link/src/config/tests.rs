@@ -7,7 +7,7 @@ use crate::testing::{errors, red, studied_path};
 const MTU: Bytes = Bytes(576);
 
 fn faults(config: &PathConfig) -> Vec<Fault> {
-    Faults::found_by(|faults| config.check(MTU, faults))
+    Faults::collect(|faults| config.check(MTU, faults))
 }
 
 fn refused(change: impl FnOnce(&mut PathConfig)) -> (String, String) {
@@ -82,7 +82,7 @@ fn the_idle_time_of_red_is_given_once() {
 
 #[test]
 fn error_states_must_take_time() {
-    let faults = |good, bad| Faults::found_by(|faults| errors(good, bad, None).check(faults));
+    let faults = |good, bad| Faults::collect(|faults| errors(good, bad, None).check(faults));
     assert_eq!(faults(0, 1), []);
     assert_eq!(faults(1, 0), []);
     assert_eq!(faults(0, 0)[0].key, "good");

@@ -11,7 +11,7 @@ fn mbit(rate: f64) -> Rate {
 }
 
 fn drawn(course: &DrawnCourse, direction: Direction, seed: Seed, until: Duration) -> Timetable {
-    assert_eq!(Faults::found_by(|faults| course.check(faults)), []);
+    assert_eq!(Faults::collect(|faults| course.check(faults)), []);
     let table = course.draw(&studied_path().link, direction, seed, until);
     // What is written is what was drawn.
     assert_eq!(Timetable::parse(&table.to_string()), Ok(table.clone()));
@@ -176,7 +176,7 @@ fn a_course_that_would_end_in_an_outage_ends_with_a_rate() {
 #[test]
 fn courses_that_make_no_sense_are_refused() {
     let keys = |course: DrawnCourse| {
-        let faults = Faults::found_by(|faults| course.check(faults));
+        let faults = Faults::collect(|faults| course.check(faults));
         faults.into_iter().map(|fault| fault.key).collect::<Vec<_>>()
     };
     let epochs = |change: fn(&mut Epochs)| {
@@ -204,5 +204,5 @@ fn courses_that_make_no_sense_are_refused() {
         time_constant: HOUR,
         step: Duration::from_millis(1),
     });
-    assert_eq!(Faults::found_by(|faults| long.check_length(HOUR, faults))[0].key, "step");
+    assert_eq!(Faults::collect(|faults| long.check_length(HOUR, faults))[0].key, "step");
 }

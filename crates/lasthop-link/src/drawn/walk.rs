@@ -11,15 +11,15 @@ pub(super) fn rows(walk: &Walk, mut stream: RandomStream, until: Duration) -> Ve
     let Walk { mean, spread, time_constant, step } = *walk;
     // The mean of a log-normal distribution is exp(m + s²/2).
     let middle = libm::log(mean.bits_per_second() as f64) - spread * spread / 2.0;
-    let kept = libm::exp(-step.as_secs_f64() / time_constant.as_secs_f64());
-    let fresh = spread * libm::sqrt(1.0 - kept * kept);
+    let decay = libm::exp(-step.as_secs_f64() / time_constant.as_secs_f64());
+    let fresh = spread * libm::sqrt(1.0 - decay * decay);
     let (mut rows, mut at) = (Vec::new(), Duration::ZERO);
     // The process is stationary, so the first value has the stationary distribution.
     let mut away = spread * normal(&mut stream);
     while rows.is_empty() || at < until {
         let bits = libm::round(libm::exp(middle + away)).clamp(1.0, RATE_MAX);
         rows.push(row(at, Some(Rate::from_bits_per_second(bits as u64)), None));
-        away = kept * away + fresh * normal(&mut stream);
+        away = decay * away + fresh * normal(&mut stream);
         at += step;
     }
     rows

@@ -141,7 +141,7 @@ fn what_was_pruned_is_not_kept() {
     let late = at_us(5_000_500);
     timeline.prune(late);
     assert_eq!(timeline.state(late), LinkState::Good);
-    assert_eq!(timeline.known.len(), 1, "the stays before were drawn, but nobody can ask for them");
+    assert_eq!(timeline.stays.len(), 1, "the stays before were drawn, but nobody can ask for them");
 }
 
 #[test]
@@ -164,9 +164,9 @@ fn pruning_keeps_the_state_of_the_moment() {
     timeline.prune(at_us(2_500_000));
     assert_eq!(timeline.state(at_us(2_500_000)), LinkState::Bad);
     assert_eq!(timeline.state(at_us(3_000_000)), LinkState::Good);
-    assert_eq!(timeline.known.front().map(|period| period.start), Some(at_us(2_000_000)));
+    assert_eq!(timeline.stays.front().map(|period| period.start), Some(at_us(2_000_000)));
     timeline.prune(at_us(3_000_000));
-    assert_eq!(timeline.known.front().map(|period| period.start), Some(at_us(3_000_000)));
+    assert_eq!(timeline.stays.front().map(|period| period.start), Some(at_us(3_000_000)));
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn path(grant: GrantConfig) -> PathConfig {
     (path.link.rate, path.link.delay, path.link.send_buffer) = (RATE, Duration::ZERO, Bytes(MTU));
     path.link.overhead = lasthop_core::Distribution::Static(Duration::ZERO);
     path.link.release = BufferRelease::Serialised;
-    assert_eq!(Faults::found_by(|faults| path.check(Bytes(MTU), faults)), []);
+    assert_eq!(Faults::collect(|faults| path.check(Bytes(MTU), faults)), []);
     path
 }
 
@@ -210,7 +210,7 @@ fn what_cannot_be_is_refused() {
     let refused = |change: &dyn Fn(&mut PathConfig)| {
         let mut config = path(grant());
         change(&mut config);
-        let fault = Faults::found_by(|faults| config.check(Bytes(MTU), faults)).remove(0);
+        let fault = Faults::collect(|faults| config.check(Bytes(MTU), faults)).remove(0);
         (fault.key, fault.message)
     };
     let with = |change: &dyn Fn(&mut GrantConfig)| refused(&|path| path.grant.iter_mut().for_each(change)).0;

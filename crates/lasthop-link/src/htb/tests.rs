@@ -53,7 +53,7 @@ fn path(htb: HtbConfig) -> PathConfig {
     path.link.send_buffer = Bytes(576);
     path.link.release = BufferRelease::Serialised;
     path.link.overhead = lasthop_core::Distribution::Static(Duration::ZERO);
-    assert_eq!(Faults::found_by(|faults| path.check(Bytes(576), faults)), []);
+    assert_eq!(Faults::collect(|faults| path.check(Bytes(576), faults)), []);
     path
 }
 

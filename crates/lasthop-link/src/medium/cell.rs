@@ -245,18 +245,18 @@ impl CellDirection {
         };
         let wish = |(user, bearer): (usize, &Bearer)| {
             let rate = bearer.rate().filter(|_| bearer.backlog() > 0 && !self.sent[user] && hears(user))?;
-            Some(Wish { user, rate, needed: bearer.needed(rate), given: 0 })
+            Some(Wish { user, rate, needed: bearer.needed(rate), part: 0 })
         };
         let mut wishes: Vec<Wish> = self.bearers.iter().enumerate().filter_map(wish).collect();
         self.schedule.divide(now, left, &mut wishes);
-        for Wish { user, rate, given, .. } in wishes.into_iter().filter(|wish| wish.given > 0) {
-            let taken = self.bearers[user].take(rate, given);
+        for Wish { user, rate, part, .. } in wishes.into_iter().filter(|wish| wish.part > 0) {
+            let range = self.bearers[user].take(rate, part);
             self.begin(user, packets);
-            if let Some(bytes) = taken {
+            if let Some(bytes) = range {
                 if let Some(listening) = &mut listening {
                     listening.stir(user, now);
                 }
-                let block = Block { user, bytes, part: given, number: 0, ready: now };
+                let block = Block { user, bytes, part, number: 0, ready: now };
                 self.launch(block, packets);
             }
         }

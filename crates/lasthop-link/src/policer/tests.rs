@@ -64,7 +64,7 @@ fn a_policer_with_tokens_left_changes_nothing() {
 
 #[test]
 fn a_bucket_without_room_for_a_packet_is_refused() {
-    let faults = |burst| Faults::found_by(|faults| policed(8_000, burst).check(Bytes(576), faults));
+    let faults = |burst| Faults::collect(|faults| policed(8_000, burst).check(Bytes(576), faults));
     assert_eq!(faults(576), []);
     assert_eq!(faults(575)[0].key, "policer.burst");
     assert_eq!(faults(1_000_000_001)[0].key, "policer.burst");

@@ -139,7 +139,8 @@ impl Cake {
     fn relieve<O: Observer>(&mut self, arrived: PacketId, packets: &mut Packets<'_, O>) -> bool {
         let longest = |(number, tin): (usize, &Tin)| tin.longest().map(|(bytes, flow)| (bytes, number, flow));
         let queues = self.tins.iter().enumerate().filter_map(longest);
-        let Some((_, tin, flow)) = queues.reduce(|one, other| if other.0 > one.0 { other } else { one })
+        let Some((_, tin, flow)) =
+            queues.reduce(|longest, other| if other.0 > longest.0 { other } else { longest })
         else {
             return false;
         };

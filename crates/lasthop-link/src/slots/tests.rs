@@ -59,7 +59,7 @@ fn slots_that_last_no_time_or_are_overtaken_are_refused() {
     let refused = |change: fn(&mut PathConfig)| {
         let mut path = path(4_000);
         change(&mut path);
-        Faults::found_by(|faults| path.check(Bytes(576), faults))
+        Faults::collect(|faults| path.check(Bytes(576), faults))
             .into_iter()
             .map(|fault| fault.key)
             .collect::<Vec<_>>()

@@ -160,7 +160,7 @@ fn what_excludes_a_table_is_refused() {
     let key = |change: fn(&mut PathConfig)| {
         let mut path = path("time_s,rate_bps,delay_s,loss\n0,800000,0,0\n");
         change(&mut path);
-        let faults = Faults::found_by(|faults| path.check(lasthop_core::Bytes(1_000), faults));
+        let faults = Faults::collect(|faults| path.check(lasthop_core::Bytes(1_000), faults));
         faults.into_iter().map(|fault| fault.key).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(key(|_| {}), "");
@@ -170,7 +170,7 @@ fn what_excludes_a_table_is_refused() {
     let change = LinkChange { at: Duration::ZERO, rate: None, delay: Some(Duration::ZERO) };
     let mut both = path("time_s,rate_bps\n0,1\n");
     both.link.change = vec![change];
-    let faults = Faults::found_by(|faults| both.check(lasthop_core::Bytes(1_000), faults));
+    let faults = Faults::collect(|faults| both.check(lasthop_core::Bytes(1_000), faults));
     assert_eq!(faults[0].key, "link.change");
     assert_eq!(key(|path| path.link.framing = Some("2 kB".parse().unwrap())), "link.framing");
 }

@@ -211,8 +211,8 @@ impl Parser<'_> {
     }
 
     fn keyword(&mut self, name: &str) -> Result<(), ScriptError> {
-        let found = self.accept_name(name);
-        if found { Ok(()) } else { self.lack(format!("\"{name}\" is missing: write TS val 100 ecr 0")) }
+        let is_next = self.accept_name(name);
+        if is_next { Ok(()) } else { self.lack(format!("\"{name}\" is missing: write TS val 100 ecr 0")) }
     }
 
     /// Up to three counters. The first one determines the order; an option without counters has none.

@@ -131,9 +131,9 @@ fn behind(routes: &[[Vec<u32>; 2]], ports: &[Port]) -> Vec<Behind> {
     for route in routes.iter().flatten() {
         let after = route[1..].iter().map(|next| Behind::Port(*next)).chain([Behind::Host]);
         for (port, behind) in route.iter().zip(after) {
-            let known = all[*port as usize].get_or_insert(behind);
-            if *known != behind {
-                *known = Behind::Various;
+            let next = all[*port as usize].get_or_insert(behind);
+            if *next != behind {
+                *next = Behind::Various;
             }
         }
     }
@@ -198,8 +198,8 @@ impl<'a> Wires<'a> {
         let is_server = end == Host::Server && part != Part::HostSide;
         let access = flow.access.as_ref().filter(|_| is_server);
         let is_own = is_server && flow.peer.is_none() && (access.is_some() || self.scenario.names_hops());
-        let known = self.hosts.iter().find(|(host, _)| !is_own && *host == name);
-        if let Some((_, wire)) = known {
+        let existing = self.hosts.iter().find(|(host, _)| !is_own && *host == name);
+        if let Some((_, wire)) = existing {
             return *wire;
         }
         let (rate, delay) =

@@ -189,9 +189,9 @@ impl TcpConfig {
             });
         }
         for (index, rule) in RULES.iter().enumerate() {
-            let told =
+            let is_reported =
                 RULES[..index].iter().any(|earlier| earlier.key == rule.key && earlier.is_broken(self));
-            faults.require(told || !rule.is_broken(self), rule.key, || rule.message(self));
+            faults.require(is_reported || !rule.is_broken(self), rule.key, || rule.message(self));
         }
         let (initial, max) = (self.receive_window_initial, self.receive_window_max);
         faults.require(initial <= max, "receive_window_initial", || {

@@ -7,7 +7,7 @@ use lasthop_core::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
     /// When the request was made whose response is not complete yet.
-    asked: Option<Instant>,
+    request: Option<Instant>,
     requests: u64,
     times: Samples,
     sum: Duration,
@@ -15,14 +15,14 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    pub fn asked(&mut self, now: Instant) {
+    pub fn request(&mut self, now: Instant) {
         self.requests += 1;
-        self.asked = Some(now);
+        self.request = Some(now);
     }
 
     pub fn completed(&mut self, now: Instant) {
-        if let Some(asked) = self.asked.take() {
-            let time = now.saturating_since(asked);
+        if let Some(request) = self.request.take() {
+            let time = now.saturating_since(request);
             self.completed += 1;
             self.sum += time;
             self.times.record(time);
@@ -51,11 +51,11 @@ mod tests {
     fn each_completion_counts_from_its_own_request() {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut exchanges = Exchanges::default();
-        for (asked, completed) in [(0, 100), (150, 200), (200, 500)] {
-            exchanges.asked(at(asked));
+        for (request, completed) in [(0, 100), (150, 200), (200, 500)] {
+            exchanges.request(at(request));
             exchanges.completed(at(completed));
         }
-        exchanges.asked(at(900));
+        exchanges.request(at(900));
         let mut record = FlowRecord::default();
         exchanges.finish(&mut record);
         assert_eq!((record.requests, record.requests_completed), (Some(4), Some(3)));
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn without_a_response_there_is_no_time() {
         let mut exchanges = Exchanges::default();
-        exchanges.asked(Instant::ZERO);
+        exchanges.request(Instant::ZERO);
         let mut record = FlowRecord::default();
         exchanges.finish(&mut record);
         assert_eq!((record.requests, record.requests_completed), (Some(1), Some(0)));

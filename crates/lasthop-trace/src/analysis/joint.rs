@@ -14,7 +14,7 @@ pub(super) struct Joint {
     started: Option<Instant>,
     bytes: u64,
     /// When its sender is to stop, if it has a duration, and what was read until then.
-    told: Option<(Instant, u64)>,
+    stop: Option<(Instant, u64)>,
     /// When the receiver had read everything.
     ended: Option<Instant>,
     closed: bool,
@@ -36,7 +36,7 @@ impl Joint {
 
     fn read(&mut self, now: Instant, bytes: u64, ended: bool) {
         self.bytes = bytes;
-        if let Some((until, read)) = &mut self.told
+        if let Some((until, read)) = &mut self.stop
             && now <= *until
         {
             *read = bytes;
@@ -52,10 +52,10 @@ impl Joint {
         let Some(started) = self.started else { return };
         record.start_s = Some(started.as_secs_f64());
         let elapsed_s = self.ended.map(|at| at.saturating_since(started).as_secs_f64());
-        record.elapsed_s = elapsed_s.filter(|_| self.told.is_none());
+        record.elapsed_s = elapsed_s.filter(|_| self.stop.is_none());
         let cut = self.ended().unwrap_or(end);
-        record.throughput_Bps = Some(match self.told {
-            Some((told, bytes)) => rate(bytes, started, told.min(self.aborted.unwrap_or(end))),
+        record.throughput_Bps = Some(match self.stop {
+            Some((stop, bytes)) => rate(bytes, started, stop.min(self.aborted.unwrap_or(end))),
             None => rate(self.bytes, started, cut),
         });
     }
@@ -78,7 +78,7 @@ impl Analysis {
         let Some(flow) = self.flow(id).filter(|flow| flow.sender() != host) else { return };
         let time = flow.sends_for;
         if let Transport::Joint(joint) = &mut flow.transport {
-            joint.told = joint.told.or_else(|| Some((started? + time?, 0)));
+            joint.stop = joint.stop.or_else(|| Some((started? + time?, 0)));
             joint.read(now, bytes, ended);
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct TcpFlow {
     /// Highest ACK number the receiver sent.
     receiver_ack: u64,
     /// When it is to stop sending, if it has a duration, and the highest ACK number until then.
-    told: Option<(Instant, u64)>,
+    stop: Option<(Instant, u64)>,
     /// Highest ACK number that reached the sender, and how often in a row it was repeated.
     highest_ack: Option<u64>,
     repeats: u64,
@@ -56,7 +56,7 @@ impl TcpFlow {
         self.first_data_sent = first.first_data_sent;
         (self.data_end, self.fin_end) = (first.data_end, first.fin_end);
         self.receiver_ack = last.receiver_ack;
-        self.told = last.told;
+        self.stop = last.stop;
         self.data_acknowledged = last.data_acknowledged;
         let later = |[one, other]: [Option<Instant>; 2]| Some(one?.max(other?));
         self.fin_acknowledged = later([first.fin_acknowledged, last.fin_acknowledged]);
@@ -134,7 +134,7 @@ impl TcpFlow {
     #[inline]
     fn answered(&mut self, now: Instant, ack: u64) {
         self.receiver_ack = self.receiver_ack.max(ack);
-        if let Some((end, ack)) = &mut self.told
+        if let Some((end, ack)) = &mut self.stop
             && now <= *end
         {
             *ack = self.receiver_ack;
@@ -208,7 +208,7 @@ impl TcpFlow {
     }
 
     pub(super) fn stops(&mut self, end: Instant) {
-        self.told = Some((end, 0));
+        self.stop = Some((end, 0));
     }
 
     /// Data bytes that the receiver acknowledged, whether or not the ACK arrived.
@@ -239,15 +239,15 @@ impl TcpFlow {
         record.unnecessary_retransmissions = self.copies.unnecessary;
         record.spurious_timeouts = self.copies.spurious;
         let elapsed_s = seconds_between(started, self.fin_acknowledged);
-        record.elapsed_s = elapsed_s.filter(|_| self.told.is_none());
+        record.elapsed_s = elapsed_s.filter(|_| self.stop.is_none());
         // The stream is known to be complete once the FIN follows it.
         let data_end = self.fin_end.map(|fin_end| fin_end - 1);
         let whole = self.data_acknowledged.filter(|(end, _)| Some(*end) == data_end).map(|(_, at)| at);
         record.data_transmit_s = seconds_between(self.first_data_sent, whole);
         let sent = self.data_end.saturating_sub(FIRST_BYTE);
         let cut = self.aborted.unwrap_or(end);
-        record.throughput_Bps = started.map(|started| match (self.told, self.fin_acknowledged) {
-            (Some((told, ack)), _) => rate(self.in_sequence(ack), started, told.min(cut)),
+        record.throughput_Bps = started.map(|started| match (self.stop, self.fin_acknowledged) {
+            (Some((stop, ack)), _) => rate(self.in_sequence(ack), started, stop.min(cut)),
             (None, Some(fin_acknowledged)) => rate(sent, started, fin_acknowledged),
             (None, None) => rate(self.in_sequence_bytes(), started, self.ended().unwrap_or(end)),
         });

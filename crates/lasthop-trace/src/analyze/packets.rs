@@ -50,19 +50,19 @@ pub struct PacketFlow {
 
 /// Reads the packets of a pcap or pcapng file.
 pub fn packets<R: Read>(input: R) -> Result<Packets, CaptureError> {
-    let mut found = Packets::default();
+    let mut packets = Packets::default();
     let mut index = BTreeMap::new();
-    found.cut_at = read(input, |frame| {
+    packets.cut_at = read(input, |frame| {
         match decode(&frame)?.1 {
             Decoded::Transport(packet) => {
-                let flow = found.flow_of(&packet, &mut index);
-                found.push(frame.time_ns, flow, &packet);
+                let flow = packets.flow_of(&packet, &mut index);
+                packets.push(frame.time_ns, flow, &packet);
             }
-            Decoded::Other | Decoded::Fragment | Decoded::Incomplete => found.left_out += 1,
+            Decoded::Other | Decoded::Fragment | Decoded::Incomplete => packets.left_out += 1,
         }
         Ok(())
     })?;
-    Ok(found)
+    Ok(packets)
 }
 
 impl Packets {

@@ -9,7 +9,7 @@ use crate::Content;
 fn exchanges(keys: &str) -> Exchanges {
     let text = format!("name = \"rr\"\nstart = \"0 s\"\nresponse = \"3 kB\"\n{keys}");
     let config: RequestResponseConfig = toml::from_str(&text).expect("a configuration");
-    assert_eq!(Faults::found_by(|faults| config.check(Bytes(1500), faults)), []);
+    assert_eq!(Faults::collect(|faults| config.check(Bytes(1500), faults)), []);
     Exchanges::new(&config, at(10), Host::Server, 1460, Seed { study: 1, replication: 1 }.stream("rr"))
 }
 
@@ -86,7 +86,7 @@ fn what_cannot_be_is_said_with_its_key() {
     let faults = |keys: &str| {
         let text = format!("name = \"rr\"\nstart = \"0 s\"\n{keys}");
         let config: RequestResponseConfig = toml::from_str(&text).expect("a configuration");
-        let faults = Faults::found_by(|faults| config.check(Bytes(1500), faults));
+        let faults = Faults::collect(|faults| config.check(Bytes(1500), faults));
         faults.into_iter().map(|fault| fault.key).collect::<Vec<_>>()
     };
     assert_eq!(faults("response = \"0 B\""), ["response"]);

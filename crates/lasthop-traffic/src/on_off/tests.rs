@@ -57,7 +57,7 @@ fn a_burst_shorter_than_the_interval_is_one_datagram_and_one_of_no_length_none()
 fn what_cannot_be_is_said_with_its_key() {
     let faults = |keys: &str| {
         let source = config(keys);
-        let faults = Faults::found_by(|faults| source.check(Bytes(576), faults));
+        let faults = Faults::collect(|faults| source.check(Bytes(576), faults));
         faults.into_iter().map(|fault| fault.key).collect::<Vec<_>>()
     };
     assert_eq!(faults("on = \"0 s\"\noff = \"1 s\"\npayload = \"500 B\""), ["on"]);

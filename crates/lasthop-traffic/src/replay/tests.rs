@@ -37,7 +37,7 @@ fn packets_leave_when_they_did_counted_from_the_start() {
 
 #[test]
 fn a_packet_that_does_not_fit_is_named() {
-    let faults = |mtu| Faults::found_by(|faults| config("0,100\\n1,273").check(Bytes(mtu), faults));
+    let faults = |mtu| Faults::collect(|faults| config("0,100\\n1,273").check(Bytes(mtu), faults));
     assert_eq!(faults(301), []);
     let [fault] = &faults(300)[..] else { panic!("one fault") };
     assert_eq!(fault.key, "file");

@@ -72,7 +72,7 @@ fn small() -> Video {
         "bitrates = [\"1 Mbit/s\"]\nsegment = \"2 s\"\nduration = \"9 s\"\nstartup = \"4 s\"\n\
          buffer = \"8 s\"\nreservoir = \"2 s\"\ncushion = \"4 s\"",
     );
-    assert_eq!(Faults::found_by(|faults| config.check(Bytes(1500), faults)), []);
+    assert_eq!(Faults::collect(|faults| config.check(Bytes(1500), faults)), []);
     Video::new(&config, at(0), Host::Server, 1460)
 }
 
@@ -162,7 +162,7 @@ fn a_lost_connection_lets_it_play_what_it_has() {
 #[test]
 fn what_cannot_be_is_said_with_its_key() {
     let faults = |keys: &str| {
-        let faults = Faults::found_by(|faults| config(keys).check(Bytes(1500), faults));
+        let faults = Faults::collect(|faults| config(keys).check(Bytes(1500), faults));
         faults.into_iter().map(|fault| fault.key).collect::<Vec<_>>()
     };
     assert_eq!(faults(""), [""; 0], "all keys have defaults");

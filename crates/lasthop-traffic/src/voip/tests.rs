@@ -82,7 +82,7 @@ fn the_codec_delays_speech_by_a_frame_and_its_look_ahead() {
 
 #[test]
 fn what_cannot_be_is_said_with_its_key() {
-    let faults = |config: VoipConfig, mtu| Faults::found_by(|faults| config.check(Bytes(mtu), faults));
+    let faults = |config: VoipConfig, mtu| Faults::collect(|faults| config.check(Bytes(mtu), faults));
     let small = faults(call(""), 199);
     assert_eq!((small.len(), small[0].key.as_str()), (1, "codec"));
     assert!(faults(call(""), 200).is_empty(), "172 bytes and 28 of headers");

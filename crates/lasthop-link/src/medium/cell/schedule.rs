@@ -13,7 +13,7 @@ pub(super) struct Wish {
     /// The part of a slot that it needs for all its data, in nanoseconds.
     pub(super) needed: u64,
     /// The part that it gets.
-    pub(super) given: u64,
+    pub(super) part: u64,
 }
 
 #[derive(Debug)]
@@ -62,8 +62,8 @@ fn equally(mut left: u64, wishes: &mut [Wish]) {
     wishes.sort_by_key(|wish| wish.needed);
     let count = wishes.len();
     for (index, wish) in wishes.iter_mut().enumerate() {
-        wish.given = wish.needed.min(left / (count - index) as u64);
-        left -= wish.given;
+        wish.part = wish.needed.min(left / (count - index) as u64);
+        left -= wish.part;
     }
 }
 
@@ -77,12 +77,12 @@ impl Fairness {
         }
         let priority = |wish: &Wish| wish.rate.bits_per_second() as f64 / self.means[wish.user];
         // Stable: among equals, the order of the users counts.
-        wishes.sort_by(|one, other| priority(other).total_cmp(&priority(one)));
+        wishes.sort_by(|wish, other| priority(other).total_cmp(&priority(wish)));
         self.means.iter_mut().for_each(|mean| *mean *= 1.0 - self.weight);
         for wish in wishes {
-            wish.given = wish.needed.min(left);
-            left -= wish.given;
-            let bits = wish.rate.bits_per_second() as f64 * (wish.given as f64 / 1e9);
+            wish.part = wish.needed.min(left);
+            left -= wish.part;
+            let bits = wish.rate.bits_per_second() as f64 * (wish.part as f64 / 1e9);
             self.means[wish.user] += self.weight * bits;
         }
         self.next = now + self.tti;

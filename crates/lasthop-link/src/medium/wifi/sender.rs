@@ -289,8 +289,8 @@ impl Sender {
 
     /// Notes whether packets to a receiver are to be sent again.
     pub(super) fn note_again(&mut self, receiver: usize) {
-        let known = self.again.iter().position(|other| *other == receiver);
-        match (known, self.receivers[receiver].window.has_again()) {
+        let place = self.again.iter().position(|other| *other == receiver);
+        match (place, self.receivers[receiver].window.has_again()) {
             (None, true) => self.again.push_back(receiver),
             (Some(place), false) => drop(self.again.remove(place)),
             _ => {}

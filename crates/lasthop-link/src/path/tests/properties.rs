@@ -123,7 +123,7 @@ proptest! {
     fn packets_are_delivered_in_order_or_dropped_once_or_inside(
         arrivals in arrivals(), config in paths(), errors in prop::option::of(errors()),
     ) {
-        let faults = Faults::found_by(|faults| config.check(Bytes(u64::from(LARGEST)), faults));
+        let faults = Faults::collect(|faults| config.check(Bytes(u64::from(LARGEST)), faults));
         prop_assert_eq!(faults, []);
         let mut lab = Lab::new(&config, errors.as_ref());
         feed(&mut lab, &arrivals);

@@ -20,7 +20,7 @@ pub(super) fn superfluous(queue: &Fifo, aggressive: bool, arena: &PacketArena) -
     }
     // The first superfluous ACK, and its flags of ECN.
     let mut first: Option<(usize, Flags)> = None;
-    let mut found = 0;
+    let mut count = 0;
     for place in 0..last {
         let Some(ack) = packet(place).filter(|other| is_same_flow(other, newest)).and_then(Packet::tcp)
         else {
@@ -28,14 +28,14 @@ pub(super) fn superfluous(queue: &Fifo, aggressive: bool, arena: &PacketArena) -
         };
         if first.is_some_and(|(_, flags)| flags != ecn_flags(ack)) {
             first = None;
-            found -= 1;
+            count -= 1;
         }
         if !says_more(news, ack) {
             continue;
         }
         first = first.or(Some((place, ecn_flags(ack))));
-        found += 1;
-        if found > 1 {
+        count += 1;
+        if count > 1 {
             return first.map(|(place, _)| place);
         }
     }
@@ -43,8 +43,8 @@ pub(super) fn superfluous(queue: &Fifo, aggressive: bool, arena: &PacketArena) -
     (aggressive && place + 1 == last && flags == ecn_flags(news)).then_some(place)
 }
 
-fn is_same_flow(one: &Packet, other: &Packet) -> bool {
-    (one.flow, one.direction) == (other.flow, other.direction)
+fn is_same_flow(packet: &Packet, other: &Packet) -> bool {
+    (packet.flow, packet.direction) == (other.flow, other.direction)
 }
 
 /// The flags that ECN feeds back with (RFC 3168, section 6.1).
@@ -61,7 +61,7 @@ fn says_more(later: &Segment, ack: &Segment) -> bool {
     let is_known = ack.ecn_option().is_none();
     let newer = later.timestamps.unwrap_or_default();
     let is_newer = ack.timestamps.is_some_and(|own| {
-        let after = |one: u32, other: u32| one.wrapping_sub(other).cast_signed() > 0;
+        let after = |number: u32, other: u32| number.wrapping_sub(other).cast_signed() > 0;
         after(own.value, newer.value) || after(own.echo, newer.echo)
     });
     if !is_pure || !is_known || is_newer || ack.ack > later.ack {

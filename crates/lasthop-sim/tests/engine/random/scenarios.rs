@@ -81,7 +81,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
 
 fn assert_valid(scenario: &Scenario) {
     let Scenario { mtu, down, up, atm, errors, hop, .. } = scenario;
-    let faults = Faults::found_by(|faults| {
+    let faults = Faults::collect(|faults| {
         let media = hop.values().filter_map(|hop| hop.medium.as_ref());
         media.for_each(|medium| medium.check(faults));
         let sides = hop.values().flat_map(|hop| hop.down.iter().chain(&hop.up));
