@@ -174,7 +174,8 @@ mod tests {
         for name in ["python:mine.Reno", "python:lab.mine.Reno", "rust:reno"] {
             assert_eq!(UserName::try_from(name.to_owned()).map(String::from), Ok(name.to_owned()));
         }
-        for (name, said) in [("python:Reno", "incomplete"), ("rust:", "incomplete"), ("ruby:a.B", "no code")]
+        for (name, said) in
+            [("python:Reno", "incomplete"), ("rust:", "incomplete"), ("ruby:a.B", "custom code")]
         {
             let error = UserName::try_from(name.to_owned()).expect_err(name);
             assert!(error.contains(said), "{error}");

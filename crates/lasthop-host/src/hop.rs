@@ -348,7 +348,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
             Some((router, id))
         });
         let Some((router, id)) = next else {
-            return Err(Error::new("the router has sent a packet of its own, or out of order"));
+            return Err(Error::new("the router has sent an unknown packet, or a packet out of order"));
         };
         if is_marked(frame.bytes()) && arena.get(id).ecn != Ecn::Ce {
             arena.get_mut(id).ecn = Ecn::Ce;

@@ -139,7 +139,7 @@ impl Discipline for Htb {
             let has_more = queue.room_needed().is_some();
             let dequeued = match dequeued {
                 Ok(dequeued) => dequeued,
-                // CAKE has a rate of its own; it is the only class.
+                // CAKE has its own rate; it is the only class.
                 Err(wait @ Wait::Until(_)) if has_more => {
                     self.tree.undo();
                     return Err(wait);

@@ -213,7 +213,7 @@ impl LinkDirection {
     }
 
     /// When [`LinkDirection::handle_wakeup`] has something to do; `Instant::MAX` if no packet is in the link.
-    /// `room_wanted` tells whether the router waits for room in the send buffer. If nothing waits for the end
+    /// `room_wanted` is true if the router waits for room in the send buffer. If nothing waits for the end
     /// of a serialisation, the link handles it later, in [`LinkDirection::catch_up`].
     pub(crate) fn next_wakeup(&self, room_wanted: bool) -> Instant {
         debug_assert_eq!(self.wakeup, self.earliest(), "a stage changed without notice");

@@ -114,7 +114,7 @@ impl Queue {
     }
 }
 
-/// Calls that are functions of their own, so that those of a drop-tail queue can be part of their callers.
+/// Separate functions for other disciplines, so that those of a drop-tail queue can be inlined.
 impl Queue {
     #[inline(never)]
     fn enqueue_elsewhere<O: Observer>(

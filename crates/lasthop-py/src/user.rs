@@ -484,7 +484,7 @@ impl Sender {
     }
 
     /// Calls a method, and performs the actions that it requests.
-    fn tell(
+    fn run_hook(
         &self,
         did: &str,
         wanted: &mut Wanted,
@@ -510,16 +510,16 @@ impl Sender {
 
 impl TrafficAlgorithm for Sender {
     fn on_start(&mut self, now: Instant, wanted: &mut Wanted) {
-        self.tell("on_start", wanted, |object| object.call_method1("on_start", (seconds(now),)));
+        self.run_hook("on_start", wanted, |object| object.call_method1("on_start", (seconds(now),)));
     }
 
     fn on_wakeup(&mut self, now: Instant, wanted: &mut Wanted) {
-        self.tell("on_wakeup", wanted, |object| object.call_method1("on_wakeup", (seconds(now),)));
+        self.run_hook("on_wakeup", wanted, |object| object.call_method1("on_wakeup", (seconds(now),)));
     }
 
     fn on_received(&mut self, now: Instant, bytes: u64, is_answer: bool, wanted: &mut Wanted) {
         if self.receives {
-            self.tell("on_received", wanted, |object| {
+            self.run_hook("on_received", wanted, |object| {
                 object.call_method1("on_received", (seconds(now), bytes, is_answer))
             });
         }

@@ -171,7 +171,7 @@ pub struct Quic {
     streams: Streams,
     /// In place of streams, if it is a connection of datagrams.
     datagrams: Option<Datagrams>,
-    /// The time from which it may send datagrams, until the application has been told.
+    /// The time from which it may send datagrams, until the application is informed.
     ready: Option<Instant>,
     /// First position, over all streams, from which on nothing has been sent yet.
     sent: u64,

@@ -171,7 +171,7 @@ impl PacketKey for TappedKey {
         for frame in frames(&buf[payload]) {
             match frame {
                 Frame::Stream { id, bytes, fin } => {
-                    // The two lowest bits tell which end opened the stream, and that it is bidirectional (RFC
+                    // The two lowest bits identify which end opened the stream, and that it is bidirectional (RFC
                     // 9000, section 2.1).
                     self.tap.notes.add(Note::Bytes((id >> 2) as u32, bytes, fin));
                 }

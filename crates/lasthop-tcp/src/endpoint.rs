@@ -146,7 +146,7 @@ impl Endpoint {
     }
 
     /// The owner has read `bytes` of the stream so far, after [`Endpoint::hold`]. A window that has opened
-    /// far enough is told at once.
+    /// far enough is advertised immediately.
     pub fn read(&mut self, bytes: u64) {
         let nxt = self.receiver.nxt;
         if let Some(room) = &mut self.receiver.room {
@@ -330,7 +330,7 @@ impl Endpoint {
     }
 
     /// Segments are as large as the peer accepts and the path allows, options included (RFC 6691). A peer
-    /// that says nothing accepts 536 bytes (RFC 9293, section 3.7.1).
+    /// without this option accepts 536 bytes (RFC 9293, section 3.7.1).
     fn agree_on_mss(&mut self, syn: &Segment) {
         let accepted = syn.mss.map_or(MSS_DEFAULT, NonZeroU16::get);
         let options = if self.config.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
@@ -573,7 +573,7 @@ impl Endpoint {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.receiver.nxt;
             self.receiver.on_ack_sent(&self.config, &mut segment.sack);
-            // SACK is advisory (RFC 2018, section 8): blocks that do not fit beside the data stay out, where
+            // SACK is advisory (RFC 2018, section 8): blocks that do not fit in addition to the data are omitted, where
             // Linux makes the segment smaller.
             if !segment.sack.is_empty() {
                 let room = (self.mss.saturating_sub(segment.payload_bytes + 4) / 8) as usize;

@@ -6,7 +6,7 @@
 //! - `common`: the parts that the stacks share: data to send, sent and unacknowledged data, episodes that may
 //!   be undone, the states and the filter of Linux, cached metrics
 //! - `linux2`: Linux up to 2.6: windows in segments, time in ticks. It sends; `ack` takes ACKs in;
-//!   `scoreboard`, `recovery`, `frto`, `rto` have state of their own
+//!   `scoreboard`, `recovery`, `frto`, `rto` have separate state
 //! - `linux6`: Linux 6: windows in segments, time in microseconds. It sends; `ack`, `sack` and `loss` take
 //!   ACKs in; `scoreboard`, `recovery`, `prr`, `rack`, `probe`, `frto`, `usage`, `rtt`, `timer` have state of
 //!   their own

@@ -356,7 +356,7 @@ impl Linux6Sender {
     fn send_next<O: Observer>(&mut self, cx: &mut Context<'_, O>, new: NewSegment) {
         let at = self.moment(cx);
         let segment = self.queue.send_new(new, self.transmission(cx));
-        // Linux checks when the application writes, so a control hears of a pause with what it told.
+        // Linux checks when the application writes, so a control learns of a pause at that time.
         if self.rates.is_on() {
             self.note_write();
         }

@@ -23,7 +23,7 @@ dispatched! {
     }
 }
 
-/// What has the data that wait: the queue of a sender of Linux, or a classic sender itself.
+/// The owner of waiting data: the queue of a Linux sender, or a classic sender itself.
 macro_rules! queue {
     ($half:expr, $queue:ident => $call:expr) => {
         match $half {

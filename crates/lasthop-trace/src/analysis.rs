@@ -167,7 +167,7 @@ struct Flow {
 enum Transport {
     Tcp(TcpFlow),
     Udp(UdpFlow),
-    /// Several connections, each a flow of its own.
+    /// Several connections, each a separate flow.
     Joint(Joint),
 }
 

@@ -6,7 +6,7 @@
 //! which refers to its packet by the IP identification.
 //!
 //! The files contain the secrets of encrypted connections, so that Wireshark can decrypt them. QUIC's logs
-//! are files beside them.
+//! are files next to them.
 
 mod arrivals;
 mod http;

@@ -146,7 +146,7 @@ pub(crate) fn packet_row(order: u64, now: Instant, event: PacketEvent, packet: &
     SeenPacket::of(order, event, packet).row(now.as_nanos())
 }
 
-/// What the row of a packet event says, but for the time, in less room than the row or the packet takes.
+/// A packet event in compact form: its row without the time.
 #[derive(Debug)]
 pub(crate) struct SeenPacket {
     pub order: u64,

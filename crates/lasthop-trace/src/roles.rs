@@ -55,7 +55,7 @@ impl Rule {
                 match flow.protocol {
                     Protocol::Tcp => transfers.push(row),
                     Protocol::Udp => streams.push(row),
-                    // The names of roles say TCP and UDP, so flows over QUIC keep their own.
+                    // The names of roles contain TCP or UDP, so flows over QUIC keep their own names.
                     Protocol::Quic | Protocol::QuicDatagrams => {}
                 }
             }

@@ -315,7 +315,7 @@ impl SeriesFlow {
         0
     }
 
-    /// Counts payload that has arrived; `fresh` tells how much of it is new.
+    /// Counts payload that has arrived; `fresh` is the new part of it.
     fn arrived(&mut self, fresh: impl FnOnce(&mut Arrived) -> u64) -> u64 {
         let bytes = fresh(&mut self.received);
         self.settled_bytes += bytes;

@@ -160,7 +160,7 @@ impl HttpProtocol {
         self != Self::Http10
     }
 
-    /// True if each object has a stream of its own.
+    /// True if each object has a separate stream.
     pub fn has_streams(self) -> bool {
         self == Self::Http3
     }

@@ -131,5 +131,5 @@ impl fmt::Display for Recording {
 lasthop_core::file_serde!(
     Recording,
     "Recording",
-    "A capture, or a CSV file with the columns time_s and bytes, beside the scenario."
+    "A capture, or a CSV file with the columns time_s and bytes, in the scenario's folder."
 );

@@ -126,7 +126,7 @@ impl Peer {
         self.carriers = Carriers::Several;
     }
 
-    /// What it has read so far, if it is an end of several connections.
+    /// Bytes read so far, if it is an end of several connections.
     pub fn read_of_several(&self) -> Option<u64> {
         (self.carriers == Carriers::Several).then_some(self.received)
     }

@@ -56,7 +56,7 @@ impl RelayDirection {
                 ) {
                     Ok(bytes) => written += bytes,
                     Err(Errno::EAGAIN | Errno::EINTR) => break,
-                    // What cannot arrive is not awaited.
+                    // Data cannot arrive any more.
                     Err(_) => {
                         self.held.clear();
                         written = 0;

@@ -175,7 +175,7 @@ impl PathConfig {
     }
 
     /// Finds settings without a counterpart in Linux' queue disciplines, for packets of up to `mtu` bytes.
-    /// `errors` tells whether the link loses packets.
+    /// `errors` is true if the link loses packets.
     pub fn check_linux(&self, mtu: Bytes, errors: bool, faults: &mut Faults) {
         let is_alone = self.htb.as_ref().is_none_or(|htb| htb.class.len() == 1);
         let check_queue = |queue: &QueueConfig, faults: &mut Faults| {
@@ -374,7 +374,7 @@ impl QueueConfig {
         }
     }
 
-    /// Finds link errors with a discipline other than netem. `errors` tells whether there are any.
+    /// Finds link errors with a discipline other than netem. `errors` is true if there are any.
     fn check_linux_errors(&self, errors: bool, is_alone: bool, faults: &mut Faults) {
         let (key, own) = match self.red() {
             Some(_) => ("red", "RED".into()),
@@ -436,9 +436,9 @@ const fn number(size: QueueSize) -> u32 {
 }
 
 /// Finds a number of packets where Linux counts bytes. `packet` is the length of a packet.
-fn check_bytes(who: &str, size: QueueSize, packet: Bytes, key: &str, faults: &mut Faults) {
+fn check_bytes(name: &str, size: QueueSize, packet: Bytes, key: &str, faults: &mut Faults) {
     faults.require(matches!(size, QueueSize::Bytes(_)), key, || {
-        format!("Linux' {who} counts bytes; write for example \"{} B\"", u64::from(number(size)) * packet.0)
+        format!("Linux' {name} counts bytes; write for example \"{} B\"", u64::from(number(size)) * packet.0)
     });
 }
 

@@ -168,7 +168,7 @@ impl Cell {
         if direction == Direction::Up {
             up.plan(now, None);
         }
-        // What users send wakes them.
+        // Sending wakes a user.
         if direction == Direction::Down || self.listening.is_some() {
             down.plan(now, self.listening.as_ref());
         }

@@ -139,7 +139,7 @@ impl Red {
         if self.gentle { 2.0 * self.max } else { self.max }
     }
 
-    /// Adapts the probability for each half second until `now`; `is_idle` tells whether the queue was idle
+    /// Adapts the probability for each half second until `now`; `is_idle` is true if the queue was idle
     /// all that time.
     fn adapt(&mut self, now: Instant, is_idle: bool) {
         while self.next_adaptation <= now {

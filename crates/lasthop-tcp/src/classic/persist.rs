@@ -42,7 +42,7 @@ impl ClassicSender {
         self.persist = Some(persist);
     }
 
-    /// An ACK told of the window. The caller sends what it has room for, or waits on.
+    /// An ACK reported the window. The caller sends the data that fit, or continues to wait.
     pub(super) fn heard_window(&mut self) {
         let Some(persist) = &mut self.persist else { return };
         persist.unanswered = 0;

@@ -1,4 +1,4 @@
-//! What passes between a sender and its caller: the input of a call, segments, and reports of the window.
+//! The interface between a sender and its caller: the input of a call, segments, and reports of the window.
 
 use lasthop_core::{Ecn, FlowId, Host, Instant, Observer, TransportEvent};
 

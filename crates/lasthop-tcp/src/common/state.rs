@@ -2,7 +2,7 @@
 
 use lasthop_core::RetransmissionKind;
 
-/// The threshold before the first sign of congestion, as Linux tells it (`TCP_INFINITE_SSTHRESH`).
+/// The threshold before the first sign of congestion, in Linux' notation (`TCP_INFINITE_SSTHRESH`).
 pub(crate) const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 
 /// Congestion state of the sender, as Linux names it. The order matters: states before `Cwr` have not

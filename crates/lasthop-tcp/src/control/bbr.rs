@@ -483,7 +483,7 @@ impl Controller for Bbr {
         self.total.lost = total;
     }
 
-    /// The threshold stays; it only tells others at which window the path was full.
+    /// The threshold stays; it only records at which window the path was full.
     fn on_congestion(&mut self, _: Congestion, _: Amount<Self>) {
         self.save_window();
     }

@@ -568,7 +568,7 @@ impl Controller for Bbr3 {
         }
         self.delivered = path.total_delivered;
         if std::mem::take(&mut self.resumes_probe) {
-            // What the ACK delivers that told of spurious losses belongs to the round trip before.
+            // Data delivered by the ACK that revealed spurious losses belong to the previous round trip.
             self.path.round.begin(self.delivered);
         }
         let sample = path.ack.rate.as_ref();

@@ -175,7 +175,7 @@ mod tests {
             let mut user = user(CongestionWindow { window, ssthresh: u32::MAX, pacing_rate: None });
             let payload = catch_unwind(AssertUnwindSafe(|| ack(&mut user))).expect_err("no window");
             let Failure { message, .. } = Failure::caught(payload);
-            assert!(message.starts_with(&format!("rust:set left {said}")), "{message}");
+            assert!(message.starts_with(&format!("rust:set set {said}")), "{message}");
         }
     }
 }

@@ -41,7 +41,7 @@ impl EcnBytes {
     }
 
     /// Adds the option to a segment that has all others, with as many counters as fit. The last SACK block
-    /// makes room for the counters that must be told; if those do not fit even so, there is no option
+    /// makes room for the counters that must be reported; if those do not fit even so, there is no option
     /// (`tcp_options_fit_accecn`).
     pub fn tell(&mut self, segment: &mut Segment) {
         let mut shorter = *segment;

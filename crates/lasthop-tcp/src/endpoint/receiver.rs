@@ -283,7 +283,7 @@ impl Receiver {
         self.marks
     }
 
-    /// Counts the mark of an ACK without data. With the third mark since the last ACK, `r.cep` is told (RFC
+    /// Counts the mark of an ACK without data. With the third mark since the last ACK, `r.cep` is sent (RFC
     /// 9768, section 3.2.2.5.1), so that ACKs of ACKs come to an end.
     pub fn note_marked_ack(&mut self, ecn: Ecn) -> bool {
         ecn == Ecn::Ce && self.add_mark() >= MARKED_ACKS_PER_ACK
@@ -318,7 +318,7 @@ impl Receiver {
         }
     }
 
-    /// The echo of DCTCP (RFC 8257, section 3.2): it tells whether the latest segment was marked. When that
+    /// The echo of DCTCP (RFC 8257, section 3.2): it reports whether the latest segment was marked. When that
     /// changes, data waiting for an ACK is acknowledged with the former state, and the change at once. Data
     /// that has arrived before is ignored (`dctcp_ece_ack_update`).
     fn echo_exactly(&mut self, segment: &Segment, ecn: Ecn) {

@@ -23,7 +23,7 @@ pub(super) struct Marks {
     bytes: PeerEcnBytes,
 }
 
-/// What an option adds to the counter in the header.
+/// The information of an option in addition to the counter in the header.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     /// Bytes that came with a mark.

@@ -117,7 +117,7 @@ impl Hops {
         });
     }
 
-    /// What each event tells, apart from the analysis of a single hop, which the compiler arranges by counts
+    /// Handles each event, apart from the analysis of a single hop, which the compiler arranges by counts
     /// of runs without trees. The caller knows the event.
     #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! The packets of a capture as columns, for those who fit a scenario to it.
+//! The packets of a capture as columns, for `lasthop fit`.
 
 use super::decode::{Decoded, Endpoint, FlowKey, Header, TransportPacket, decode};
 use lasthop_capture::{CaptureError, read};

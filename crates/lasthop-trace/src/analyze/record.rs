@@ -32,7 +32,7 @@ cells! {
 
 columnar! {
     /// One direction of one flow. "Sender" is the source address and port, "ACKs" are what came back to
-    /// it; the other direction is a row of its own, with the same `connection`. Everything is as seen at
+    /// it; the other direction is a separate row, with the same `connection`. Everything is as seen at
     /// the capture point: at the sender, losses behind it are not yet visible; behind a lossy link, what
     /// was lost there never was. A data segment is one with payload; for UDP read datagram. Counts that
     /// make no sense for UDP are 0, measurements `None`.
@@ -87,7 +87,7 @@ columnar! {
         marks_ecn: u64,
         /// ACKs with ECN echo; that of the handshake not counted.
         ecn_echoes: u64,
-        /// Packets of the sender that say it has reduced its window; that of the handshake not counted.
+        /// Packets of the sender with CWR (window reduced); that of the handshake is not counted.
         cwr_packets: u64,
         syns: u64,
         fins: u64,

@@ -42,7 +42,7 @@ impl Arrivals {
         }
     }
 
-    /// A packet has left the queue, or is lost: nothing more will be said of it here.
+    /// A packet has left the queue, or is lost: no more events of it follow here.
     pub(super) fn settle(&mut self, serial: u64) {
         if let Some(number) = self.waiting.remove(&serial) {
             self.held[(number - self.passed) as usize].waits = false;

@@ -157,7 +157,7 @@ impl CapturePoints {
         self.hops.get(usize::from(place.0)).map(|points| points[1])
     }
 
-    /// What routers have done to a packet that has crossed this many hops of its way.
+    /// The changes by routers to a packet that has crossed this many hops of its route.
     pub(super) fn seen(&self, application: u32, routers: usize) -> Seen {
         Seen { routers: routers as u8, ends: self.ends(application).addresses }
     }

@@ -1,5 +1,5 @@
 //! The packets under way from a node to a receiver, with retries and the order of release: block
-//! acknowledgement (IEEE 802.11-2020, clause 10.25). One packet at a time with an acknowledgement of its own
+//! acknowledgement (IEEE 802.11-2020, clause 10.25). One packet at a time with a separate acknowledgement
 //! is the same with a window of one.
 
 use std::collections::VecDeque;

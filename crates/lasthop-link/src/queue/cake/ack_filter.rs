@@ -1,6 +1,6 @@
-//! The ACK filter of CAKE: a pure ACK leaves the queue when a later one of its flow says the same and more.
+//! The ACK filter of CAKE: a pure ACK leaves the queue when a later ACK of its flow includes its information.
 //!
-//! The rules are those of `cake_ack_filter`. An ACK is superfluous beside a later packet of its flow that
+//! The rules are those of `cake_ack_filter`. An ACK is superfluous if there is a later packet of its flow that
 //! acknowledges more, or selectively more; it must have no payload, no flags but ACK and those of ECN, and no
 //! timestamp that is newer. So that ECN loses nothing, the flags of ECN must not change after it.
 
