@@ -366,10 +366,10 @@ mod tests {
         assert!(features.differences.is_empty(), "{:?}", features.differences);
         let tcp =
             TcpConfig { hystart_plus_plus: true, ecn: true, accurate_ecn: true, ..scenario.tcp.clone() };
-        let told = |accurate_ecn| -> Vec<_> {
+        let names = |accurate_ecn| -> Vec<_> {
             differences(&tcp, accurate_ecn).into_iter().map(|difference| difference.what).collect()
         };
-        let (old, new) = (told(false), told(true));
+        let (old, new) = (names(false), names(true));
         assert_eq!((old.len(), new.len()), (2, 1), "{old:?} {new:?}");
         assert!(old[0].starts_with("hystart_plus_plus") && old[1].starts_with("accurate_ecn"), "{old:?}");
         assert_eq!(new[0], old[0]);

@@ -376,8 +376,8 @@ fn dict(py: Python<'_>, columns: Vec<(&'static str, Column)>) -> PyResult<Py<PyD
     Ok(dict.unbind())
 }
 
-fn json(told: &impl serde::Serialize) -> String {
-    serde_json::to_string(told).expect("a validated scenario has only finite numbers and text keys")
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("a validated scenario has only finite numbers and text keys")
 }
 
 fn digest(text: &str) -> String {

@@ -23,9 +23,9 @@ const MOVES: [u64; 2] = [400, 700];
 
 /// The reports of both ends: events, logs, and the datagrams that the client received.
 #[derive(Debug, Default, PartialEq)]
-struct Told(Vec<(Instant, Host, TransportEvent)>, [Vec<u8>; 2], Vec<(Instant, u64)>);
+struct Reports(Vec<(Instant, Host, TransportEvent)>, [Vec<u8>; 2], Vec<(Instant, u64)>);
 
-impl Observer for Told {
+impl Observer for Reports {
     fn qlog(&mut self, _flow: FlowId, host: Host, records: &[u8]) {
         self.1[host as usize].extend_from_slice(records);
     }
@@ -40,7 +40,7 @@ impl Observer for Told {
     }
 }
 
-impl Told {
+impl Reports {
     /// When the server reported an event that `is` accepts.
     fn times(&self, is: impl Fn(&TransportEvent) -> bool) -> Vec<Instant> {
         let server = self.0.iter().filter(|(_, host, event)| *host == Host::Server && is(event));
@@ -57,7 +57,7 @@ fn both(config: &QuicConfig, seed: Seed, log: bool) -> [Quic; 2] {
 struct Line {
     now: Instant,
     ends: [Quic; 2],
-    told: Told,
+    reports: Reports,
     /// By arrival and number.
     under_way: BTreeMap<(Instant, u64), (Host, Packet)>,
     sent: u64,
@@ -94,7 +94,7 @@ impl Line {
         Self {
             now: Instant::ZERO,
             ends: both(config, seed, false),
-            told: Told::default(),
+            reports: Reports::default(),
             under_way: BTreeMap::new(),
             sent: 0,
             lengths: Vec::new(),
@@ -118,10 +118,10 @@ impl Line {
 
     /// The server sends `bytes`, and both close.
     fn transfer(mut self, bytes: u64) -> Self {
-        let Self { ends: [server, _], told, now, .. } = &mut self;
-        server.connect(*now, told);
-        server.write(*now, bytes, 1000, told);
-        server.close(*now, told);
+        let Self { ends: [server, _], reports, now, .. } = &mut self;
+        server.connect(*now, reports);
+        server.write(*now, bytes, 1000, reports);
+        server.close(*now, reports);
         self.run();
         self
     }
@@ -130,8 +130,8 @@ impl Line {
     /// `interval`, and then closes. Returns the numbers of the datagrams in each packet.
     fn call(mut self, count: u64, interval: Duration) -> Self {
         self.ends = self.ends.map(|end| end.carrying(Protocol::QuicDatagrams));
-        let Self { ends: [server, _], told, now, .. } = &mut self;
-        server.connect(*now, told);
+        let Self { ends: [server, _], reports, now, .. } = &mut self;
+        server.connect(*now, reports);
         self.speech = Some(Speech { left: count, interval, next: None });
         self.run();
         self
@@ -139,7 +139,7 @@ impl Line {
 
     /// Lets the server send its next frame, if it is due.
     fn speak(&mut self) {
-        let Self { ends: [server, _], told, now, speech, .. } = self;
+        let Self { ends: [server, _], reports, now, speech, .. } = self;
         let Some(Speech { left, interval, next }) = speech else { return };
         if server.news().ready {
             *next = Some(*now);
@@ -147,11 +147,11 @@ impl Line {
         while next.is_some_and(|next| next <= *now) {
             if *left == 0 {
                 *next = None;
-                server.close(*now, told);
+                server.close(*now, reports);
             } else {
                 *left -= 1;
                 *next = next.map(|next| next + *interval);
-                server.write(*now, 172, 172, told);
+                server.write(*now, 172, 172, reports);
             }
         }
     }
@@ -162,17 +162,17 @@ impl Line {
             self.now = next;
             assert!(next < Instant::ZERO + Duration::from_secs(10_000), "it comes to an end");
             for host in [Host::Server, Host::Client] {
-                let Self { ends, told, now, .. } = self;
+                let Self { ends, reports, now, .. } = self;
                 if ends[host as usize].next_wakeup().is_some_and(|due| due <= *now) {
-                    ends[host as usize].handle_wakeup(*now, told);
+                    ends[host as usize].handle_wakeup(*now, reports);
                 }
             }
             while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= next) {
                 let (host, packet) = entry.remove();
-                self.ends[host as usize].handle_packet(next, &packet, &mut self.told);
+                self.ends[host as usize].handle_packet(next, &packet, &mut self.reports);
             }
             if self.end(Host::Client).news().ended {
-                self.ends[1].close(next, &mut self.told);
+                self.ends[1].close(next, &mut self.reports);
             }
             if self.ends[1].received() > 0 {
                 self.answered.get_or_insert(next);
@@ -180,7 +180,7 @@ impl Line {
             if self.ends[0].received() > 0
                 && let Some(bytes) = self.answer.take()
             {
-                self.ends[0].send(next, 0, bytes, &mut self.told);
+                self.ends[0].send(next, 0, bytes, &mut self.reports);
             }
             self.speak();
             self.flush();
@@ -198,7 +198,7 @@ impl Line {
             loop {
                 let id = self.blank.reserve();
                 let packet = self.blank.get_mut(id);
-                let is_sent = self.ends[host as usize].poll_transmit(self.now, packet, &mut self.told);
+                let is_sent = self.ends[host as usize].poll_transmit(self.now, packet, &mut self.reports);
                 let packet = packet.clone();
                 self.blank.remove(id);
                 if !is_sent {
@@ -246,12 +246,12 @@ fn a_transfer_arrives_whole_and_both_ends_close() {
             let closed = |(_, at, event): &&(Instant, Host, TransportEvent)| {
                 *at == host && *event == TransportEvent::Closed
             };
-            assert_eq!(line.told.0.iter().filter(closed).count(), 1, "{host:?}");
+            assert_eq!(line.reports.0.iter().filter(closed).count(), 1, "{host:?}");
         }
         let again = |event: &TransportEvent| matches!(event, TransportEvent::Retransmitted { .. });
-        assert_eq!(line.told.times(again), []);
+        assert_eq!(line.reports.times(again), []);
         // One round trip, except for the first ACK of an MTU probe, at most 25 ms later.
-        let rtts = line.told.0.iter().filter_map(|(.., event)| match event {
+        let rtts = line.reports.0.iter().filter_map(|(.., event)| match event {
             TransportEvent::RttSample { rtt, .. } => Some(*rtt),
             _ => None,
         });
@@ -276,7 +276,7 @@ fn mtu_discovery_fills_packets_up_to_the_mtu_and_is_a_switch() {
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let bytes = |seed| {
         let line = Line::new(&QuicConfig::default(), seed, 0.05).transfer(200_000);
-        (line.bytes, line.told, line.now)
+        (line.bytes, line.reports, line.now)
     };
     assert!(bytes(1) == bytes(1));
     assert_ne!(bytes(1).0[..1200], bytes(2).0[..1200]);
@@ -291,7 +291,7 @@ fn the_null_twin_differs_in_nothing_but_the_bytes() {
             Line::new(&config, seed, loss).transfer(100_000)
         });
         assert_eq!(tls.lengths, null.lengths, "loss {loss}");
-        assert_eq!((tls.told, tls.now), (null.told, null.now));
+        assert_eq!((tls.reports, tls.now), (null.reports, null.now));
         assert_ne!(tls.bytes, null.bytes);
     }
 }
@@ -300,7 +300,7 @@ fn the_null_twin_differs_in_nothing_but_the_bytes() {
 fn an_endpoint_marks_packets_only_with_ecn() {
     for ecn in [true, false] {
         let mut line = Line::new(&QuicConfig { ecn, ..QuicConfig::default() }, 1, 0.0);
-        line.ends[0].connect(Instant::ZERO, &mut line.told);
+        line.ends[0].connect(Instant::ZERO, &mut line.reports);
         line.flush();
         let (_, packet) = line.under_way.values().next().expect("the first packet");
         assert_eq!(packet.ecn, if ecn { Ecn::Ect0 } else { Ecn::NotEct });
@@ -348,7 +348,7 @@ fn ten_thousand_handshakes_under_loss_complete_or_fail_with_a_reason() {
 #[test]
 fn probes_of_a_handshake_that_nobody_answers_are_timed_as_in_appendix_a_of_rfc_9002() {
     let line = Line::new(&QuicConfig::default(), 1, 1.0).transfer(100);
-    let timeouts = line.told.times(|event| matches!(event, TransportEvent::Timeout { .. }));
+    let timeouts = line.reports.times(|event| matches!(event, TransportEvent::Timeout { .. }));
     let expected = [999, 2_997, 6_993, 14_985].map(|at| Instant::ZERO + Duration::from_millis(at));
     assert_eq!(timeouts[..4], expected);
     assert_eq!(line.ends[0].failure().as_deref(), Some("timed out"));
@@ -360,14 +360,14 @@ fn a_packet_is_lost_after_three_later_ones_and_halves_newrenos_window() {
     let mut line = Line::new(&newreno(), 1, 0.0);
     line.hole = 40..41;
     let line = line.transfer(400_000);
-    let again = line.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. }));
+    let again = line.reports.times(|event| matches!(event, TransportEvent::Retransmitted { .. }));
     assert!(!again.is_empty() && again.len() <= 2, "{again:?}");
-    assert_eq!(line.told.times(|event| matches!(event, TransportEvent::Timeout { .. })), []);
-    let entered = line.told.times(|event| matches!(event, TransportEvent::RecoveryEntered { .. }));
+    assert_eq!(line.reports.times(|event| matches!(event, TransportEvent::Timeout { .. })), []);
+    let entered = line.reports.times(|event| matches!(event, TransportEvent::RecoveryEntered { .. }));
     assert_eq!(entered.len(), 1);
     let entered = entered[0];
     let windows = |before: bool| {
-        line.told.0.iter().filter_map(move |(at, host, event)| match event {
+        line.reports.0.iter().filter_map(move |(at, host, event)| match event {
             TransportEvent::Window { cwnd, .. } if *host == Host::Server && (*at < entered) == before => {
                 Some(*cwnd)
             }
@@ -403,8 +403,8 @@ fn a_packet_before_the_last_is_lost_nine_eighths_of_a_round_trip_after_it_was_se
     let mut line = Line::new(&newreno(), 1, 0.0);
     line.hole = lost..lost + 1;
     let line = line.transfer(6_000);
-    let again = line.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. }));
-    assert_eq!(line.told.times(|event| matches!(event, TransportEvent::Timeout { .. })), []);
+    let again = line.reports.times(|event| matches!(event, TransportEvent::Retransmitted { .. }));
+    assert_eq!(line.reports.times(|event| matches!(event, TransportEvent::Timeout { .. })), []);
     let waited = again[0].saturating_since(sent);
     assert!(waited >= Duration::from_micros(112_500) && waited < Duration::from_millis(114), "{waited:?}");
 }
@@ -417,7 +417,7 @@ fn a_lost_tail_is_probed_after_a_round_trip_its_variation_and_the_delay_of_ackno
     let mut line = Line::new(&newreno(), 1, 0.0);
     line.hole = last..last + 1;
     let line = line.transfer(100_000);
-    let timeouts = line.told.times(|event| matches!(event, TransportEvent::Timeout { .. }));
+    let timeouts = line.reports.times(|event| matches!(event, TransportEvent::Timeout { .. }));
     assert_eq!(timeouts.len(), 1);
     let waited = timeouts[0].saturating_since(sent);
     assert!(waited > Duration::from_millis(125) && waited < Duration::from_millis(175), "{waited:?}");
@@ -434,25 +434,25 @@ fn persistent_congestion_collapses_the_window() {
         line.dark = start..start + Duration::from_millis(dark);
         let line = line.transfer(2_000_000);
         assert_eq!(line.ends[0].failure(), None);
-        let windows = line.told.0.iter().filter_map(|(at, host, event)| match event {
+        let windows = line.reports.0.iter().filter_map(|(at, host, event)| match event {
             TransportEvent::Window { cwnd, .. } if *host == Host::Server && *at >= start => Some(*cwnd),
             _ => None,
         });
-        let told = line.told.times(|event| *event == TransportEvent::PersistentCongestion).len();
-        (windows.min().expect("it went on"), told)
+        let collapses = line.reports.times(|event| *event == TransportEvent::PersistentCongestion).len();
+        (windows.min().expect("it went on"), collapses)
     };
     assert_eq!(least_after(2_000), (2, 1));
-    let (halved, told) = least_after(100);
-    assert!(halved > 20 && told == 0, "{halved}, {told}");
+    let (halved, collapses) = least_after(100);
+    assert!(halved > 20 && collapses == 0, "{halved}, {collapses}");
 }
 
 /// A download that the client requests.
 fn download(config: &QuicConfig, bytes: u64, loss: f64) -> Line {
     let mut line = Line::new(config, 1, loss);
-    let Line { ends: [_, client], told, now, .. } = &mut line;
-    client.connect(*now, told);
-    client.send(*now, 0, 100, told);
-    client.close(*now, told);
+    let Line { ends: [_, client], reports, now, .. } = &mut line;
+    client.connect(*now, reports);
+    client.send(*now, 0, 100, reports);
+    client.close(*now, reports);
     line.answer = Some(bytes);
     line.run();
     line
@@ -469,13 +469,13 @@ fn a_connection_goes_on_at_its_hosts_new_address() {
         line
     });
     let again =
-        |line: &Line| line.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. })).len();
+        |line: &Line| line.reports.times(|event| matches!(event, TransportEvent::Retransmitted { .. })).len();
     assert_eq!(again(&stays), 0);
     assert!(again(&moves) > 5, "{}", again(&moves));
     assert!(moves.now > stays.now + DELAY + DELAY);
     let window = |line: &Line, from: u64| {
         let from = Instant::ZERO + Duration::from_millis(from);
-        let after = line.told.0.iter().find_map(|(at, host, event)| match event {
+        let after = line.reports.0.iter().find_map(|(at, host, event)| match event {
             TransportEvent::Window { cwnd, .. } if *host == Host::Server && *at >= from => Some(*cwnd),
             _ => None,
         });
@@ -513,7 +513,7 @@ fn hosts_that_have_met_need_no_round_trip_for_the_handshake() {
 
 /// The server's log and the client's: the header, and the events.
 fn logs(line: &Line) -> [(Value, Vec<Value>); 2] {
-    line.told.1.each_ref().map(|log| {
+    line.reports.1.each_ref().map(|log| {
         let mut records = log.split(|byte| *byte == 0x1e).skip(1).map(serde_json::from_slice);
         let header = records.next().expect("it begins").expect("it is JSON");
         (header, records.map(|record| record.expect("it is JSON")).collect())
@@ -534,7 +534,7 @@ fn both_ends_log_every_packet_in_order() {
             line.transfer(30_000)
         };
         let line = transfer();
-        assert!(transfer().told == line.told, "the bytes repeat");
+        assert!(transfer().reports == line.reports, "the bytes repeat");
         // Logging does not change the packets.
         assert!(Line::new(&config, 1, loss).transfer(30_000).bytes == line.bytes);
         let logs = logs(&line);
@@ -591,20 +591,20 @@ fn datagrams_leave_one_by_one_behind_the_handshake_and_never_again() {
         let arrivals = (0..100).map(|number: u64| {
             (Instant::ZERO + DELAY + DELAY + DELAY + Duration::from_nanos(number * frame.as_nanos()), number)
         });
-        assert_eq!(line.told.2, arrivals.collect::<Vec<_>>());
+        assert_eq!(line.reports.2, arrivals.collect::<Vec<_>>());
         assert_eq!(line.ends[1].received(), 17_200);
-        let closed = |told: &(Instant, Host, TransportEvent)| told.2 == TransportEvent::Closed;
-        assert_eq!(line.told.0.iter().filter(|told| closed(told)).count(), 2);
+        let closed = |entry: &(Instant, Host, TransportEvent)| entry.2 == TransportEvent::Closed;
+        assert_eq!(line.reports.0.iter().filter(|reports| closed(reports)).count(), 2);
         assert_eq!(line.ends.each_ref().map(Quic::failure), [None, None]);
     }
     let lossy = Line::new(&QuicConfig::default(), 1, 0.2).call(500, frame);
     let mut sent: Vec<u32> = lossy.carried.iter().flat_map(|[first, end]| *first..*end).collect();
     assert_eq!(sent, (0..500).collect::<Vec<_>>());
-    let got = lossy.told.2.iter().map(|(_, number)| *number as u32);
+    let got = lossy.reports.2.iter().map(|(_, number)| *number as u32);
     sent.retain(|number| got.clone().any(|other| other == *number));
     assert!((350..450).contains(&sent.len()), "{} of 500 came", sent.len());
     assert_eq!(got.count(), sent.len(), "none came twice");
-    assert!(lossy.told.times(|event| matches!(event, TransportEvent::Retransmitted { .. })).is_empty());
+    assert!(lossy.reports.times(|event| matches!(event, TransportEvent::Retransmitted { .. })).is_empty());
 }
 
 /// A window of ten packets delays datagrams that are written faster; they wait in quinn's buffer and share
@@ -614,15 +614,15 @@ fn datagrams_that_congestion_control_holds_back_share_packets() {
     let line = Line::new(&newreno(), 1, 0.0).call(1000, Duration::from_micros(10));
     assert!(line.carried.len() < 300, "{} packets", line.carried.len());
     assert!(line.carried.is_sorted() && line.carried.iter().all(|[first, end]| end - first <= 6));
-    assert_eq!(line.told.2.len(), 1000);
+    assert_eq!(line.reports.2.len(), 1000);
 }
 
-/// quinn's buffer has 1 MiB: 32 bytes beside the content of each. The oldest are dropped.
+/// quinn's buffer has 1 MiB: 32 bytes more than the content for each datagram. The oldest are dropped.
 #[test]
 fn a_full_buffer_drops_the_oldest_datagrams() {
     let line = Line::new(&newreno(), 1, 0.0).call(6000, Duration::from_nanos(1));
     let held = (1 << 20) / (172 + 32);
-    let numbers: Vec<u64> = line.told.2.iter().map(|(_, number)| *number).collect();
+    let numbers: Vec<u64> = line.reports.2.iter().map(|(_, number)| *number).collect();
     assert!(numbers.is_sorted() && numbers.ends_with(&(6000 - held + 10..6000).collect::<Vec<_>>()));
     assert!(numbers.len() as u64 <= held + 80 && line.carried[0][0] == 0, "{} came", numbers.len());
 }
@@ -632,8 +632,8 @@ fn a_full_buffer_drops_the_oldest_datagrams() {
 fn hosts_that_have_met_send_datagrams_at_once() {
     let config = QuicConfig { zero_rtt: true, ..QuicConfig::default() };
     let line = Line::new(&config, 1, 0.0).call(10, Duration::from_millis(20));
-    assert_eq!(line.told.2[0], (Instant::ZERO + DELAY, 0));
-    assert_eq!(line.told.2.len(), 10);
+    assert_eq!(line.reports.2[0], (Instant::ZERO + DELAY, 0));
+    assert_eq!(line.reports.2.len(), 10);
 }
 
 /// The estimator of RFC 9002, section 5, written from its text; times are in milliseconds.
@@ -712,8 +712,8 @@ fn round_trip_times(line: &Line) -> Vec<[f64; 4]> {
                     if let Some(new) = data[name].as_f64() {
                         logged.insert(name, new);
                     }
-                    let told = logged[name];
-                    assert!((told - value).abs() < 0.01, "{name} at {now} ms: {told}, not {value}");
+                    let got = logged[name];
+                    assert!((got - value).abs() < 0.01, "{name} at {now} ms: {got}, not {value}");
                 }
             }
             _ => {}

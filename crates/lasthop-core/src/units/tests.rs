@@ -51,12 +51,12 @@ fn rates_may_be_time_slots_of_gsm() {
         assert_eq!(text.parse::<Rate>().unwrap().to_string(), written, "{text}");
     }
     for text in ["2.5 CS-2", "9 CS-2", "0 CS-2"] {
-        let told = error::<Rate>(text);
-        assert!(told.contains("write a whole number from 1 to 8, for example \"3 CS-2\""), "{told}");
+        let message = error::<Rate>(text);
+        assert!(message.contains("write a whole number from 1 to 8, for example \"3 CS-2\""), "{message}");
     }
     for (text, meant) in [("3 cs-2", "3 CS-2"), ("3 CS2", "3 CS-2"), ("64 kb", "64 kbit/s")] {
-        let told = error::<Rate>(text);
-        assert!(told.contains(&format!("did you mean \"{meant}\"?")), "{told}");
+        let message = error::<Rate>(text);
+        assert!(message.contains(&format!("did you mean \"{meant}\"?")), "{message}");
     }
 }
 

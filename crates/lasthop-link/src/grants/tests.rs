@@ -111,7 +111,7 @@ fn a_packet_may_begin_in_one_slot_and_end_in_another() {
     let grant = GrantConfig { proactive, ..grant() };
     // 750 bytes at 2 ms, and 750 bytes at 4 ms.
     assert_eq!(trace(grant.clone(), &[(1_000, 1_500)]), [4_500]);
-    // Nothing overtakes the packet that has begun. At 2 ms its header asks for the rest and for what waits:
+    // Nothing overtakes the packet that has begun. At 2 ms its header requests the rest and the waiting packets:
     // that comes at 6 ms, behind the slot without a request.
     assert_eq!(trace(grant, &[(1_000, 1_500), (1_500, 750)]), [4_500, 6_500]);
 }

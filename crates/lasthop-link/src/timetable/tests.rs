@@ -150,8 +150,11 @@ fn what_is_wrong_is_told_with_its_line() {
         ("time_s,rate_bps,delay_s,loss\n0,1,0,1.1", 2, "loss: 1.1 is not a probability"),
         ("time_s,rate_bps\n0,1\n1,0", 3, "stays down at the end"),
     ] {
-        let told = error(text);
-        assert!(told.starts_with(&format!("line {line}: ")) && told.contains(words), "{text:?}: {told}");
+        let message = error(text);
+        assert!(
+            message.starts_with(&format!("line {line}: ")) && message.contains(words),
+            "{text:?}: {message}"
+        );
     }
 }
 

@@ -81,9 +81,9 @@ impl Westwood {
         if acked <= self.mss {
             return acked;
         }
-        let told = self.ahead.min(acked);
-        self.ahead -= told;
-        if told == acked { self.mss } else { acked - told }
+        let reported = self.ahead.min(acked);
+        self.ahead -= reported;
+        if reported == acked { self.mss } else { acked - reported }
     }
 
     /// The delivered rate times the shortest round-trip time, in segments.

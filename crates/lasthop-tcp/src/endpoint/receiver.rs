@@ -53,7 +53,7 @@ pub(crate) struct Receiver {
     /// Ranges received out of order: disjoint, and in the order of sequence numbers.
     ranges: VecDeque<SackBlock>,
     /// The blocks of the SACK option for them, the most recent first (RFC 2018, section 4).
-    told: Vec<SackBlock>,
+    sack_blocks: Vec<SackBlock>,
     /// Duplicate to report in the next ACK (RFC 2883).
     duplicate: Option<SackBlock>,
     fin: Option<u64>,
@@ -84,7 +84,7 @@ impl Receiver {
             nxt: 0,
             acked: 0,
             ranges: VecDeque::new(),
-            told: Vec::new(),
+            sack_blocks: Vec::new(),
             duplicate: None,
             fin: None,
             window_segments: config.receive_window_initial,
@@ -351,8 +351,8 @@ impl Receiver {
         self.add_range(block);
         // Linux remembers four blocks. A forgotten block reappears only with data that arrives next to it,
         // and without its other data (tcp_sack_new_ofo_skb).
-        merge(&mut self.told, block);
-        self.told.truncate(SackList::CAPACITY);
+        merge(&mut self.sack_blocks, block);
+        self.sack_blocks.truncate(SackList::CAPACITY);
     }
 
     /// Adds a range, merged with the ranges that it touches.
@@ -382,7 +382,7 @@ impl Receiver {
             self.nxt = self.nxt.max(range.end);
             self.ranges.pop_front();
         }
-        self.told.retain(|block| block.start > self.nxt);
+        self.sack_blocks.retain(|block| block.start > self.nxt);
     }
 
     /// True once the peer's FIN is in order.
@@ -414,13 +414,13 @@ impl Receiver {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.on_ack_sent();
         }
-        if !config.sack || (self.told.is_empty() && self.duplicate.is_none()) {
+        if !config.sack || (self.sack_blocks.is_empty() && self.duplicate.is_none()) {
             return;
         }
         // Timestamps leave room for three blocks (RFC 2018, section 3).
         let room = SackList::CAPACITY - usize::from(config.timestamps);
         let duplicate = self.duplicate.take();
-        duplicate.iter().chain(&self.told).take(room).for_each(|&block| list.push(block));
+        duplicate.iter().chain(&self.sack_blocks).take(room).for_each(|&block| list.push(block));
     }
 }
 

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn linux_tells_of_a_window_twice_as_large_and_bsd_of_two_segments() {
-        for (profile, told) in
+        for (profile, expected) in
             [(Profile::Linux6, [true, false, true]), (Profile::Ns1998, [false, false, true])]
         {
             let config = config(profile, 10);
@@ -101,7 +101,7 @@ mod tests {
             let tell = |room: &Room, window| room.must_tell(&config, MSS, 10_001, window);
             let first = tell(&room, 1_000);
             room.advertised(12_001);
-            assert_eq!([first, tell(&room, 3_000), tell(&room, 4_000)], told, "{profile:?}");
+            assert_eq!([first, tell(&room, 3_000), tell(&room, 4_000)], expected, "{profile:?}");
         }
     }
 

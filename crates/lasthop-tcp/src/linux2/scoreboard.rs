@@ -166,11 +166,11 @@ impl Linux2Scoreboard {
     }
 
     /// Searches for a hole that the ACK number `una` fills although no segment in it was retransmitted.
-    /// `told` is the end of the data that the ACK's SACK blocks report.
-    pub fn find_filled_hole(&self, una: u64, told: u64, outcome: &mut SackOutcome) {
+    /// `sacked_end` is the end of the data that the ACK's SACK blocks report.
+    pub fn find_filled_hole(&self, una: u64, sacked_end: u64, outcome: &mut SackOutcome) {
         for index in 0..outcome.prior_furthest.saturating_sub(1) as usize {
             let segment = self.queue.get(index);
-            if segment.end > una || segment.seq >= told {
+            if segment.end > una || segment.seq >= sacked_end {
                 return;
             }
             if !segment.sacked && segment.sent.is_first() {

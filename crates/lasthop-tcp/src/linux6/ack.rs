@@ -94,7 +94,7 @@ impl Linux6Sender {
         }
         self.acknowledge(cx, &mut facts, samples, prior_highest);
         self.read_marks(segment, &mut facts, prior.delivered);
-        let told = self.tell_ack(cx, &facts, prior.delivered);
+        let reported = self.tell_ack(cx, &facts, prior.delivered);
         self.process_probe_ack(cx, &facts);
         let mut repair = Repair::Nothing;
         if facts.is_dubious(self.recovery.state) {
@@ -105,7 +105,7 @@ impl Linux6Sender {
         if facts.set_timer && !probe_is_due && !self.schedule_probe(cx, true) {
             self.rearm_timer(cx);
         }
-        self.count_echo(&facts, told);
+        self.count_echo(&facts, reported);
         let progress = self.progress_since(prior, facts.advanced);
         if self.nature.is_rate_based {
             self.tell_losses();

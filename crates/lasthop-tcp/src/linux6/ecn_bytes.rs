@@ -31,10 +31,10 @@ impl PeerEcnBytes {
         let before = self.estimate;
         let (mut has_grown, mut is_clear) = (false, before.is_some());
         let mut marked = 0;
-        let told = option.in_order_1();
+        let counters = option.in_order_1();
         for place in option.places() {
-            let delta = (told[place] + EcnOption::SIZE - self.counts[place]) % EcnOption::SIZE;
-            self.counts[place] = told[place];
+            let delta = (counters[place] + EcnOption::SIZE - self.counts[place]) % EcnOption::SIZE;
+            self.counts[place] = counters[place];
             if place == CE {
                 marked = delta;
             }

@@ -58,7 +58,7 @@ impl Marks {
     /// Number of marked segments according to an ACK that shows the arrival of `delivered`: if ACKs are
     /// missing, the counter is assumed to have wrapped as often as possible (section 3.2.2.5.2; appendix
     /// A.2.1).
-    fn read(&mut self, ace: u8, delivered: u64, told: Option<Told>) -> u64 {
+    fn read(&mut self, ace: u8, delivered: u64, reported: Option<Told>) -> u64 {
         let least = (u64::from(ace) + ACE_SIZE - self.counted % ACE_SIZE) % ACE_SIZE;
         let is_usual = self.average > THINNED * AVERAGE_WEIGHT;
         self.average = self.average - self.average / AVERAGE_WEIGHT + delivered;
@@ -67,7 +67,7 @@ impl Marks {
         } else {
             let most = delivered - (delivered - least) % ACE_SIZE;
             let guess = if is_usual { least } else { most };
-            told.map_or(guess, |told| told.marks(least, most, delivered))
+            reported.map_or(guess, |reported| reported.marks(least, most, delivered))
         };
         self.counted += marks;
         marks
@@ -102,8 +102,9 @@ impl Linux6Sender {
         if !self.queue.ecn || !self.config.accurate_ecn || delivered == 0 {
             return;
         }
-        let told = if self.config.accurate_ecn_option { self.read_option(segment, delivered) } else { None };
-        let marks = self.marks.read(segment.flags.ace(), delivered, told);
+        let reported =
+            if self.config.accurate_ecn_option { self.read_option(segment, delivered) } else { None };
+        let marks = self.marks.read(segment.flags.ace(), delivered, reported);
         self.counts.delivered_ce += marks;
         facts.ece = marks > 0;
     }

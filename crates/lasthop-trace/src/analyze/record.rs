@@ -31,11 +31,10 @@ cells! {
 }
 
 columnar! {
-    /// One direction of one flow. "Sender" is the source address and port, "ACKs" are what came back to
-    /// it; the other direction is a separate row, with the same `connection`. Everything is as seen at
-    /// the capture point: at the sender, losses behind it are not yet visible; behind a lossy link, what
-    /// was lost there never was. A data segment is one with payload; for UDP read datagram. Counts that
-    /// make no sense for UDP are 0, measurements `None`.
+    /// One direction of one flow. "Sender" is the source address and port, "ACKs" are the packets in the
+    /// opposite direction, which has its own row with the same `connection`. All values are as seen at the
+    /// capture point: later losses are not yet visible, and packets lost earlier are missing. A data segment
+    /// has payload; for UDP read datagram. Counts that do not apply to UDP are 0, measurements `None`.
     #[allow(non_snake_case)]
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct StreamRecord {
@@ -53,7 +52,7 @@ columnar! {
         start_ns: Option<u64>,
         /// TCP: the sender's first SYN to the ACK of its FIN. UDP: its first to its last datagram.
         elapsed_s: Option<f64>,
-        /// First to last packet of the flow, whichever way they went (tcptrace's "elapsed time").
+        /// First to last packet of the flow in either direction (tcptrace's "elapsed time").
         span_s: f64,
         /// First data segment to the ACK of the last byte.
         data_transmit_s: Option<f64>,
@@ -65,17 +64,17 @@ columnar! {
         /// Data segments of the sender.
         sent_packets: u64,
         sent_bytes: u64,
-        /// Of it, what was not sent before.
+        /// The part of `sent_bytes` that was not sent before.
         unique_bytes: u64,
         /// Data segments that carry at least one byte sent before.
         retransmitted_packets: u64,
         retransmitted_bytes: u64,
-        /// SYNs and FINs sent again without payload. tcptrace's "rexmt data pkts" has them too.
+        /// SYNs and FINs sent again without payload. tcptrace's "rexmt data pkts" includes them.
         retransmitted_syns_fins: u64,
         /// Segments that fill a gap below others seen earlier.
         out_of_order_packets: u64,
         /// Packets that repeat the highest ACK number of the receiver, without payload and without change
-        /// of the window (tcptrace's "duplicate acks"). The receiver's FIN is one.
+        /// of the window (tcptrace's "duplicate acks"). The receiver's FIN counts.
         duplicate_acks: u64,
         triple_duplicate_acks: u64,
         /// ACKs with SACK information (tcptrace's "sacks sent" of the other direction).
@@ -85,19 +84,19 @@ columnar! {
         dsacks: u64,
         /// Packets of the sender with the congestion-experienced mark.
         marks_ecn: u64,
-        /// ACKs with ECN echo; that of the handshake not counted.
+        /// ACKs with ECN echo, except that of the handshake.
         ecn_echoes: u64,
-        /// Packets of the sender with CWR (window reduced); that of the handshake is not counted.
+        /// Packets of the sender with CWR (window reduced), except that of the handshake.
         cwr_packets: u64,
         syns: u64,
         fins: u64,
         resets: u64,
         mss_bytes: Option<u32>,
-        /// Window scale that it announced, an exponent of 2.
+        /// Window scale that the sender announced, an exponent of 2.
         window_scale: Option<u32>,
         /// ACKs of the receiver that close its window.
         zero_windows: u64,
-        /// Segments sent into the closed window; they count as no retransmissions.
+        /// Segments sent into the closed window; they do not count as retransmissions.
         zero_window_probes: u64,
         /// Round-trip times from the capture point to the receiver: segments sent once and in order, each
         /// answered by an ACK of its last byte.

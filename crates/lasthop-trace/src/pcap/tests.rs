@@ -427,7 +427,7 @@ fn what_the_queue_drops_or_marks_after_it_accepted_it_has_a_comment_in_its_place
     assert_eq!(drops.lines().count(), 3);
 }
 
-/// A queue of the user's own may drop a packet as it arrives, for a reason of its own.
+/// A custom queue may drop a packet on arrival, for its own reason.
 #[test]
 fn a_packet_that_was_never_accepted_is_captured_with_its_comment() {
     let arrived = packet(1, Direction::Down, Ecn::Ect0, Segment::default());

@@ -64,7 +64,7 @@ impl Trace {
                 Action::Connect { flow, host: Host::Client } => format!("open {flow}"),
                 Action::Close { flow, host: Host::Client } => format!("{flow}: browser closes"),
                 Action::Close { flow, host: Host::Server } => format!("{flow}: server closes"),
-                Action::Report { flow, event } => self.told(flow, event),
+                Action::Report { flow, event } => self.report(flow, event),
                 other => panic!("nothing said what this is: {other:?}"),
             };
             done.push(line);
@@ -72,7 +72,7 @@ impl Trace {
         assert_eq!(done, expected);
     }
 
-    fn told(&mut self, connection: u32, event: HttpEvent) -> String {
+    fn report(&mut self, connection: u32, event: HttpEvent) -> String {
         let name = HttpPageConfig::object_name;
         let (line, write) = match event {
             HttpEvent::Request { object, bytes, persistent, closes } => {

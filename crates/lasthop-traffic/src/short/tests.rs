@@ -163,7 +163,7 @@ fn tested() -> ShortFlows {
 }
 
 /// The actions after news of a flow at a host.
-fn told(flows: &mut ShortFlows, flow: u32, host: Host, news: News) -> Vec<Action> {
+fn actions_after(flows: &mut ShortFlows, flow: u32, host: Host, news: News) -> Vec<Action> {
     flows.handle_news(Instant::ZERO, flow, host, news);
     actions(flows)
 }
@@ -178,22 +178,26 @@ const ENDED: News = News { received: None, ended: true, ready: false };
 fn a_control_connection_arranges_a_transfer_and_brings_its_results() {
     let (client, server) = (Host::Client, Host::Server);
     let mut flows = tested();
-    assert_eq!(told(&mut flows, 0, server, received(256)), [wrote(0, server, 256, 256)]);
-    let asked = told(&mut flows, 0, client, received(256));
-    assert!(matches!(asked[0], Action::Open { flow: 1, is_control: false, .. }), "{asked:?}");
-    assert_eq!(asked[1..], [Action::Connect { flow: 1, host: client }, wrote(1, client, 200, 200)]);
+    assert_eq!(actions_after(&mut flows, 0, server, received(256)), [wrote(0, server, 256, 256)]);
+    let requests = actions_after(&mut flows, 0, client, received(256));
+    assert!(matches!(requests[0], Action::Open { flow: 1, is_control: false, .. }), "{requests:?}");
+    assert_eq!(requests[1..], [Action::Connect { flow: 1, host: client }, wrote(1, client, 200, 200)]);
     let answer = [wrote(1, server, 9 * SEGMENT, SEGMENT)];
-    assert_eq!(told(&mut flows, 1, server, received(200)), answer, "the client closes, not the server");
+    assert_eq!(
+        actions_after(&mut flows, 1, server, received(200)),
+        answer,
+        "the client closes, not the server"
+    );
     let complete = [Action::Complete { flow: 1 }, Action::Close { flow: 1, host: client }];
-    assert_eq!(told(&mut flows, 1, client, received(9 * SEGMENT)), complete);
+    assert_eq!(actions_after(&mut flows, 1, client, received(9 * SEGMENT)), complete);
     let results = [wrote(0, server, 256, 256), Action::Close { flow: 1, host: server }];
-    assert_eq!(told(&mut flows, 1, server, ENDED), results);
-    assert_eq!(told(&mut flows, 1, client, ENDED), [Action::Close { flow: 1, host: client }]);
+    assert_eq!(actions_after(&mut flows, 1, server, ENDED), results);
+    assert_eq!(actions_after(&mut flows, 1, client, ENDED), [Action::Close { flow: 1, host: client }]);
     assert_eq!(flows.next_wakeup(), None, "the results are under way");
     let over = [1, 0].map(|flow| Action::Close { flow, host: client });
-    assert_eq!(told(&mut flows, 0, client, received(512)), over);
+    assert_eq!(actions_after(&mut flows, 0, client, received(512)), over);
     assert_eq!(flows.next_wakeup(), Some(Instant::ZERO + GAP));
-    assert_eq!(told(&mut flows, 0, server, ENDED), [Action::Close { flow: 0, host: server }]);
+    assert_eq!(actions_after(&mut flows, 0, server, ENDED), [Action::Close { flow: 0, host: server }]);
     flows.handle_wakeup(Instant::ZERO + GAP);
     assert!(matches!(actions(&mut flows)[0], Action::Open { flow: 2, is_control: true, .. }));
 }
@@ -202,15 +206,15 @@ fn a_control_connection_arranges_a_transfer_and_brings_its_results() {
 fn a_test_whose_connections_are_given_up_is_over() {
     for given_up in [0, 1] {
         let mut flows = tested();
-        told(&mut flows, 0, Host::Client, received(256));
-        let closed = told(&mut flows, given_up, Host::Client, ENDED);
+        actions_after(&mut flows, 0, Host::Client, received(256));
+        let closed = actions_after(&mut flows, given_up, Host::Client, ENDED);
         assert!(closed.contains(&Action::Close { flow: 1 - given_up, host: Host::Client }), "{closed:?}");
         assert_eq!(flows.next_wakeup(), Some(Instant::ZERO + GAP), "{given_up}");
     }
     let mut flows = tested();
-    told(&mut flows, 0, Host::Client, received(256));
-    told(&mut flows, 1, Host::Server, ENDED);
+    actions_after(&mut flows, 0, Host::Client, received(256));
+    actions_after(&mut flows, 1, Host::Server, ENDED);
     assert_eq!(flows.next_wakeup(), None, "of what the server gave up it sends results");
-    told(&mut flows, 0, Host::Client, received(512));
+    actions_after(&mut flows, 0, Host::Client, received(512));
     assert!(flows.next_wakeup().is_some());
 }

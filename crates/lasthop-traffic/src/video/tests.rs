@@ -77,7 +77,7 @@ fn small() -> Video {
 }
 
 /// A short name for each action.
-fn told(video: &mut Video) -> Vec<&'static str> {
+fn action_names(video: &mut Video) -> Vec<&'static str> {
     let word = |action| match action {
         Action::Connect { .. } => "connect",
         Action::Write { host: Host::Client, bytes: 200, .. } => "ask",
@@ -94,7 +94,7 @@ fn told(video: &mut Video) -> Vec<&'static str> {
 
 fn woken(video: &mut Video, millis: u64) -> Vec<&'static str> {
     video.handle_wakeup(at(millis));
-    told(video)
+    action_names(video)
 }
 
 /// The news that this many bytes of a stream have arrived.
@@ -105,9 +105,9 @@ fn arrived(bytes: u64) -> News {
 /// The segment with this number arrives completely; its request reached the server at once.
 fn comes(video: &mut Video, millis: u64, number: u64) -> Vec<&'static str> {
     video.handle_news(at(millis), 0, Host::Server, arrived(200 * number));
-    assert_eq!(told(video), ["answer"]);
+    assert_eq!(action_names(video), ["answer"]);
     video.handle_news(at(millis), 0, Host::Client, arrived(250_000 * number));
-    told(video)
+    action_names(video)
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_lost_connection_lets_it_play_what_it_has() {
     comes(&mut film, 10, 1);
     comes(&mut film, 20, 2);
     film.handle_news(at(30), 0, Host::Client, News { received: None, ended: true, ..News::default() });
-    assert_eq!(told(&mut film), ["close"]);
+    assert_eq!(action_names(&mut film), ["close"]);
     assert_eq!(film.next_wakeup(), Some(at(4020)));
     assert_eq!(woken(&mut film, 4020), ["stalled"]);
     assert_eq!(film.next_wakeup(), None);

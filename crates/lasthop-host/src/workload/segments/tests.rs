@@ -99,9 +99,9 @@ fn options_are_read_past_those_of_accurate_ecn_and_past_unknown_ones() {
     let stamps = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
     let sack = [1, 1, 5, 10, 0, 0, 0, 6, 0, 0, 0, 16];
     for (kind, is_order_1) in [(174, true), (172, false)] {
-        let told = [kind, 8, 0, 0, 5, 0, 1, 0];
+        let ecn_option = [kind, 8, 0, 0, 5, 0, 1, 0];
         let mut ack = header(u32::MAX - 998, Some(6));
-        ack.set_options_raw(&[&stamps[..], &told, &sack].concat()).unwrap();
+        ack.set_options_raw(&[&stamps[..], &ecn_option, &sack].concat()).unwrap();
         let (segment, _) = read(&mut segments, Host::Server, &ack, 0);
         let counters = EcnOption { fields: 2, is_order_1, counts: [5, 256, 0] };
         assert_eq!(segment.ecn_option(), Some(counters));

@@ -44,7 +44,7 @@ fn next(lab: &mut Lab, at: Instant) -> Result<Packet, Wait> {
 }
 
 /// Keeps packets of each kind in the queue, takes `count` as soon as they may leave, and returns how many of
-/// each have left. Kinds are told by their serial number.
+/// each have left. The serial number identifies the kind.
 fn saturated(lab: &mut Lab, kinds: &[Packet], count: u32) -> Vec<u32> {
     let mut left = vec![0; kinds.len()];
     for (serial, kind) in (0..).zip(kinds) {

@@ -155,17 +155,17 @@ fn a_cut_is_told_and_what_is_before_it_analysed() {
 
 #[test]
 fn what_is_no_capture_is_told_apart() {
-    let told = |file: &[u8]| bad(file);
-    assert_eq!(told(b""), "neither pcap nor pcapng: it is empty");
-    assert_eq!(told(b"GIF"), "neither pcap nor pcapng: it is too short for either");
+    let error_of = |file: &[u8]| bad(file);
+    assert_eq!(error_of(b""), "neither pcap nor pcapng: it is empty");
+    assert_eq!(error_of(b"GIF"), "neither pcap nor pcapng: it is too short for either");
     assert_eq!(
-        told(&[0x1f, 0x8b, 8, 0]),
+        error_of(&[0x1f, 0x8b, 8, 0]),
         "neither pcap nor pcapng: it is compressed by gzip, decompress it first"
     );
-    assert_eq!(told(&[b'x'; 100]), "neither pcap nor pcapng: its first bytes match neither format");
+    assert_eq!(error_of(&[b'x'; 100]), "neither pcap nor pcapng: its first bytes match neither format");
     let section = pcapng(Endianness::Big, vec![], 1_000_000, 0);
-    assert_eq!(told(&section[..20]), "neither pcap nor pcapng: it ends within its header");
-    assert_eq!(told(&talk().capture()[..20]), "neither pcap nor pcapng: it is too short for either");
+    assert_eq!(error_of(&section[..20]), "neither pcap nor pcapng: it ends within its header");
+    assert_eq!(error_of(&talk().capture()[..20]), "neither pcap nor pcapng: it is too short for either");
 }
 
 #[test]
