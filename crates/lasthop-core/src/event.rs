@@ -456,7 +456,7 @@ impl Observer for &mut (dyn Observer + '_) {
         (**self).packet(now, event, packet);
     }
 
-    crate::pass_events_on! { behind }
+    crate::pass_events_on! { dynamic }
 }
 
 /// Calls one observer after the other.

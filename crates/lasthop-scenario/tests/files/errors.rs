@@ -105,7 +105,9 @@ fn quantities_without_unit_with_a_wrong_one_or_negative() {
             "delay = \"300 ms\"",
             "delay = { distribution = \"uniform\" }",
             14,
-            &["`down.link.delay`: found a table; write a string with a number and a unit, such as \"300 ms\""],
+            &[
+                "`down.link.delay`: found a table; write a string with a number and a unit, such as \"300 ms\"",
+            ],
         ),
         (
             "start = \"0 s\"",
@@ -380,7 +382,10 @@ fn classes_in_each_other_that_cannot_be() {
         "{error}"
     );
     let error = self::error(&with(&[outer, &leaf.replace("\"outer\"", "\"otter\"")])).to_string();
-    assert!(error.contains("no class \"otter\" before this one; write an earlier class such as \"outer\""), "{error}");
+    assert!(
+        error.contains("no class \"otter\" before this one; write an earlier class such as \"outer\""),
+        "{error}"
+    );
     let chain = |number: usize| {
         let name = |level: usize| format!(r#"name = "c{level}", rate = "8 kbit/s""#);
         let inner = |level: usize| format!(r#"{{ parent = "c{}", {} }}"#, level - 1, name(level));
@@ -458,8 +463,7 @@ fn page_loads_that_nobody_can_run() {
     }
     let nobody_says_how = error(base.split("[http]").next().unwrap());
     assert_eq!(nobody_says_how.line, Some(28));
-    let wanted =
-        "`flow[0].kind`: the flow loads a web page, but there is no [http]; add for example [http] with protocol";
+    let wanted = "`flow[0].kind`: the flow loads a web page, but there is no [http]; add for example [http] with protocol";
     assert!(nobody_says_how.to_string().contains(wanted), "{nobody_says_how}");
 }
 
@@ -557,10 +561,7 @@ fn an_error_process_hits_packets_or_bits() {
     let both = error(&link("loss = 0.1\nbit_error_rate = 1e-4")).to_string();
     assert!(both.contains("`down.link.bit_error_rate`: loss sets the loss probability"), "{both}");
     let both = error(&link("gilbert_elliott = { p = 0.1, r = 0.1 }\nbit_error_rate = 1e-4")).to_string();
-    assert!(
-        both.contains("`down.link.bit_error_rate`: this loses packets independently, but"),
-        "{both}"
-    );
+    assert!(both.contains("`down.link.bit_error_rate`: this loses packets independently, but"), "{both}");
 }
 
 #[test]

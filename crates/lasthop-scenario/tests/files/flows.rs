@@ -134,10 +134,7 @@ fn what_no_flow_can_have_is_said_with_the_reason() {
         "[[flow]]\nkind = \"constant-udp\"\nrate = \"1 kbit/s\"\npayload = \"9 B\"\nduration = \"1 s\"\n";
     let bulk = BULK.replace("bytes = \"1 kB\"\n", "");
     for (parts, wanted) in [
-        (
-            &[BULK, "duration = \"1 s\"\n"][..],
-            "`flow[0].duration`: the transfer ends after its bytes",
-        ),
+        (&[BULK, "duration = \"1 s\"\n"][..], "`flow[0].duration`: the transfer ends after its bytes"),
         (&[&bulk], "`flow[0].bytes`: is missing; add for example bytes = \"1 MB\" or duration = \"30 s\""),
         (&[&bulk, "duration = \"0 s\"\n"], "`flow[0].duration`"),
         (&[BULK, "count = 0\n"], "`flow[0].count`"),
