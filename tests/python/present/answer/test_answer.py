@@ -93,7 +93,7 @@ def test_the_table_has_the_medians_in_the_units_of_people(
     assert f"[{values[0]:.1f}..{values[7]:.1f}]" in out
     assert f"{rate:.1f}" in row
     assert "kbit/s" in out
-    assert "Zero throughout: timeouts." in out
+    assert "Always zero: timeouts." in out
 
 
 @pytest.mark.parametrize("name", ["two-flows", "diffserv", "web-page", "short-flows"])
@@ -173,7 +173,7 @@ def test_a_run_without_a_packet_has_no_table(
     file.write_text(text.replace('time_limit = "10 min"', 'time_limit = "1 ms"'), encoding="utf-8")
     assert lasthop_main("run", file, "--out", "out") == 0
     out = capsys.readouterr().out
-    assert "Zero throughout: " in out
+    assert "Always zero: " in out
     assert "elapsed time" not in out
     assert shown(capsys, "out", "--metric", "elapsed_s").startswith("Flows: no values of elapsed time.\n")
 
