@@ -496,7 +496,7 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
         (PROGRAM + 'servers = [{ command = " " }]', r"servers\[0\].command`: contains no program"),
         (PROGRAM + 'write = ["here"]', r'write\[0\]`: "here" is not an absolute path'),
         (PROGRAM + 'input = ["here"]', r'input\[0\]`: "here" is not an absolute path'),
-        (PROGRAM + 'cpu_cost = "much"', 'cpu_cost`: found the text "much"; write a number'),
+        (PROGRAM + 'cpu_cost = "much"', 'cpu_cost`: found the string "much"; write a number'),
         (PROGRAM + "keep_servers = 0", "keep_servers`: 0 is out of range; write from 1 to 1000"),
         (PROGRAM + "cpu_cost = -1", "cpu_cost`: -1 is out of range; write from 0 to 1000"),
     ],

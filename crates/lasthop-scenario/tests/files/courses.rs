@@ -76,7 +76,7 @@ fn what_is_wrong_with_a_course_is_said_at_its_place() {
             "kind = \"epochs\", every = \"0 s\", rate = \"1 Mbit/s\"",
             "`down.link.course.every`: must not be zero",
         ),
-        ("kind = \"epochs\", every = \"1 us\", rate = \"1 Mbit/s\"", "at most 1000000"),
+        ("kind = \"epochs\", every = \"1 us\", rate = \"1 Mbit/s\"", "more than 1000000"),
         ("kind = \"states\", states = [{ mean = \"1 s\" }, { mean = \"1 s\" }]", "the link is never up"),
     ] {
         let error = read(course, "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\n").expect_err(course);

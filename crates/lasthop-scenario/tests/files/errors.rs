@@ -111,7 +111,7 @@ fn quantities_without_unit_with_a_wrong_one_or_negative() {
             "start = \"0 s\"",
             "start = [1]",
             31,
-            &["`flow[0].start`: found a list; write a text", "a table with a distribution"],
+            &["`flow[0].start`: found a list; write a string", "a table with a distribution"],
         ),
         ("start = \"0 s\"", "start = \"0\"", 31, &["`flow[0].start`", "missing unit", "\"0 ms\""]),
         ("bytes = \"188640 B\"", "bytes = \"188640 Byte\"", 30, &["`flow[0].bytes`", "did you mean"]),
@@ -178,9 +178,9 @@ fn unknown_values_and_wrong_types() {
             "sack = true",
             "pacing = \"fx\"",
             26,
-            &["`tcp.pacing`", "found the text \"fx\"", "true, false or \"fq\""],
+            &["`tcp.pacing`", "found the string \"fx\"", "true, false or \"fq\""],
         ),
-        ("sack = true", "sack = \"yes\"", 26, &["`tcp.sack`", "found the text \"yes\"", "true or false"]),
+        ("sack = true", "sack = \"yes\"", 26, &["`tcp.sack`", "found the string \"yes\"", "true or false"]),
         ("sack = true", "frto = 2002", 26, &["`tcp.frto`", "\"2002\""]),
         ("sack = true", "frto = false", 26, &["`tcp.frto`", "found false", "\"off\""]),
         (
@@ -264,7 +264,7 @@ fn changes_of_a_link_that_change_nothing_or_come_too_late() {
         ("{ at = \"5 s\" }", ["`down.link.change[0]`", "a rate, a delay or both"]),
         (
             "{ at = \"5 s\", delay = \"1 s\" }, { at = \"5 s\", delay = \"2 s\" }",
-            ["`down.link.change[1].at`", "in order of time"],
+            ["`down.link.change[1].at`", "sort the changes by time"],
         ),
         ("{ at = \"5 s\", rate = \"0 bit/s\" }", ["`down.link.change[0].rate`", "above zero"]),
         ("{ at = \"5 s\", queue = \"1 s\" }", ["`down.link.change[0].queue`", "unknown key"]),
@@ -296,7 +296,7 @@ fn classes_that_contradict_each_other() {
         ("name = \"tcp\"", "name = \"udp\"", 17, ["`down.htb.class[1].name`", "two classes", "\"udp-2\""]),
         ("name = \"tcp\"", "name = \"\"", 17, ["`down.htb.class[1].name`", "empty", "\"tcp\""]),
         ("default = true\n", "", 12, ["`down.htb.class`", "default = true", "\"tcp\""]),
-        ("match =", "default = true\nmatch =", 21, ["`down.htb.class[1].default`", "second", "one"]),
+        ("match =", "default = true\nmatch =", 21, ["`down.htb.class[1].default`", "another", "one"]),
         ("priority = 1", "priority = 8", 19, ["`down.htb.class[1].priority`", "from 0 to 7", "nearest is 7"]),
         ("priority = 1", "priorty = 1", 19, ["`down.htb.class[1].priorty`", "unknown key", "`priority`?"]),
         (
@@ -363,11 +363,11 @@ fn classes_in_each_other_that_cannot_be() {
     let leaf = r#"{ name = "leaf", parent = "outer", rate = "8 kbit/s", default = true }"#;
     read(&with(&[outer, leaf]));
     for (wrong, key, reason) in [
-        ("default = true", "default", "holds no packets"),
+        ("default = true", "default", "has no queue itself"),
         ("priority = 1", "priority", "write this key in one of them"),
-        ("quantum = \"1500 B\"", "quantum", "holds no packets"),
-        ("match = [{ port = 80 }]", "match", "holds no packets"),
-        ("queue.limit = \"20 packets\"", "queue", "holds no packets"),
+        ("quantum = \"1500 B\"", "quantum", "has no queue itself"),
+        ("match = [{ port = 80 }]", "match", "has no queue itself"),
+        ("queue.limit = \"20 packets\"", "queue", "has no queue itself"),
     ] {
         let outer = outer.replace(" }", &format!(", {wrong} }}"));
         let leaf = if key == "default" { leaf.replace(", default = true", "") } else { leaf.to_owned() };
@@ -515,7 +515,7 @@ fn values_that_nothing_can_run() {
             37,
             &["`flow[1].duration`", "shorten it, or lower the rate"],
         ),
-        ("\"20 packets\"", "\"8000000 packets\"", 11, &["`down.queue.limit`", "7456540 at most"]),
+        ("\"20 packets\"", "\"8000000 packets\"", 11, &["`down.queue.limit`", "write at most 7456540"]),
         ("188640 B", "0 B", 30, &["`flow[0].bytes`", "must not be zero"]),
         ("sack = true", "delayed_ack = \"0 s\"", 26, &["`tcp.delayed_ack`", "must not be zero", "200 ms"]),
         ("sack = true", "initial_window = 0", 26, &["`tcp.initial_window`", "the nearest is 1"]),
@@ -654,13 +654,13 @@ fn a_rule_of_recovery_does_not_choose_the_stack() {
             "sack = true",
             "recovery = \"newreno\"",
             26,
-            &["`tcp.recovery`", "the stack is \"linux-2\"", "write stack = \"classic\" too"],
+            &["`tcp.recovery`", "the stack is \"linux-2\"", "write stack = \"classic\", too"],
         ),
         (
             "sack = true",
             "recovery = \"proportional-rate\"",
             26,
-            &["`tcp.recovery`", "write stack = \"linux-6\" too, or recovery = \"linux-in-flight\""],
+            &["`tcp.recovery`", "write stack = \"linux-6\", too, or recovery = \"linux-in-flight\""],
         ),
     ]);
 }
@@ -684,7 +684,7 @@ fn factors_levels_and_matrix() {
             "did you mean `eifel+red`? (accepted: baseline, eifel+red)",
         ),
         ("[[matrix]]\nlink = []", 53, "`matrix[0].link`: the list is empty"),
-        ("[[matrix]]\nlink = \"e0\"", 53, "found the text \"e0\"; write a list"),
+        ("[[matrix]]\nlink = \"e0\"", 53, "found the string \"e0\"; write a list"),
         ("[matrix]\nlink = [\"e0\"]", 52, "`matrix`: found a table; write a list"),
         ("[factor.empty]", 52, "`factor.empty`: the table is empty"),
         ("[factor.empty]\nlevel = 3", 53, "`factor.empty.level`: found the number 3; write a table"),

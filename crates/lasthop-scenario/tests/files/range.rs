@@ -134,7 +134,7 @@ fn wrong_ranges_name_line_reason_and_remedy() {
         ("\"down.link.rate\"", "\"lan.delay\"", 8, &["`lan.delay`", "unknown unit \"kbit/s\""]),
         ("\"down.link.rate\"", "\"down link\"", 11, &["\"down link\" is not a key of the scenario"]),
         ("\"flow.bulk-tcp.bytes\"", "\"flow[0].bytes\"", 18, &["is not a key", "flow.NAME.bytes"]),
-        ("\"flow.bulk-tcp.bytes\"", "\"down.link.rate\"", 18, &["factor `rate` sets `down.link.rate` too"]),
+        ("\"flow.bulk-tcp.bytes\"", "\"down.link.rate\"", 18, &["factor `rate` sets `down.link.rate`, too"]),
         (
             "sets = \"flow.bulk-tcp.bytes\"\n",
             "",

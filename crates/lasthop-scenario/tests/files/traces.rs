@@ -103,7 +103,8 @@ fn what_is_wrong_with_a_course_is_told_with_file_and_line() {
     let files = [("a.toml", &*with_course("a.csv")), ("a.csv", "time_s,rate_bps\n0,1000\n1,2 Mbit/s\n")];
     let error = Folder::with("bad-course", &files).error("a.toml");
     assert!(
-        error.line.is_some() && error.message.contains("a.csv: line 3: rate_bps: \"2 Mbit/s\" is no number")
+        error.line.is_some()
+            && error.message.contains("a.csv: line 3: rate_bps: \"2 Mbit/s\" is not a number")
     );
     let both = with_course("a.csv").replace("course", "trace = \"a.trace\"\ncourse");
     let files = [("a.toml", &*both), ("a.csv", "time_s,rate_bps,delay_s\n0,1000,0\n"), ("a.trace", "5\n")];
