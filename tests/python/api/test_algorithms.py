@@ -350,7 +350,8 @@ def test_a_packet_that_is_not_there_is_an_error(kind: type, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "at most 1472")]
+    ("kind", "said"),
+    [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "at most 1472")],
 )
 def test_wishes_that_cannot_be_granted_are_errors(kind: type, said: str) -> None:
     flow = {"kind": "own", "code": kind, "protocol": "udp", "name": "own"}

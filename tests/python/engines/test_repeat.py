@@ -488,7 +488,10 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
             PROGRAM + 'servers = [{ name = "Origin", command = "true" }]',
             r"servers\[0\].name`: is not a host name",
         ),
-        (PROGRAM + 'servers = [{ name = "client", command = "true" }]', '"client" is already the name of a host'),
+        (
+            PROGRAM + 'servers = [{ name = "client", command = "true" }]',
+            '"client" is already the name of a host',
+        ),
         (
             PROGRAM + 'servers = [{ command = "a" }, { command = "b" }]',
             r'servers\[1\].name`: "server" is already the name of a host',

@@ -63,7 +63,7 @@ def test_what_fails_is_told_with_its_line(tmp_path: Path) -> None:
 def test_a_word_that_is_not_of_the_language_fails_with_its_line(tmp_path: Path) -> None:
     verdict = run(tmp_path, SERVER + "+0 > Q. 1:1001(1000) ack 1\n")
     assert (verdict.state, verdict.line) == (State.FAILED, 8)
-    assert verdict.message.startswith('"Q" is no flag: use F, S,')
+    assert verdict.message.startswith('"Q" is not a flag: use F, S,')
 
 
 @pytest.mark.parametrize(

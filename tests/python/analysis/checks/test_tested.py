@@ -60,7 +60,7 @@ def test_the_command_lines_of_two_versions_are_levels_of_a_factor(lasthop_main: 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (('kind = "program"', 'kind = "bulk-tcp"\nbytes = "1 MB"'), "the only [[flow]] of kind"),
+        (('kind = "program"', 'kind = "bulk-tcp"\nbytes = "1 MB"'), "exactly one [[flow]] of kind"),
         (('old.command = "sleep 0.2"', "old.command = 3"), "write a string in quotation marks"),
     ],
 )

@@ -116,7 +116,8 @@ def test_a_file_that_extends_another_may_narrow_its_ranges(file: Path, tmp_path:
     assert max(cell.point["rate"] for cell in study.cells) <= 200_000
     narrow.write_text(f'extends = "{file}"\n[factor.rate.slow]\nmtu = "576 B"\n', encoding="utf-8")
     with pytest.raises(
-        _core.ScenarioError, match=r"narrow.toml:2: `factor.rate`: a range has no named levels; leave out slow"
+        _core.ScenarioError,
+        match=r"narrow.toml:2: `factor.rate`: a range has no named levels; leave out slow",
     ):
         read_study(narrow)
 
