@@ -1,4 +1,4 @@
-"""What all commands share: kinds of paths, options with lists, groups that load commands when used."""
+"""Parts of all commands: types of paths, options with lists, groups that load commands on demand."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -26,30 +26,46 @@ seed_option = click.option(
 
 
 def only_option(text: str) -> Callable[[F], F]:
-    """Return the option that chooses cells by levels, with this help."""
+    """Return the option `--only`, which selects cells by levels."""
     return click.option(
         "--only", multiple=True, metavar="FACTOR=LEVEL,...", shell_complete=complete_only, help=text
     )
 
 
-def list_option(name: str, parameter: str, text: str, choices: tuple[str, ...] = ()) -> Callable[[F], F]:
-    """Return an option for a list of values: separated by commas, or from several uses of the option."""
+def list_option(
+    name: str,
+    parameter: str,
+    text: str,
+    choices: tuple[str, ...] = (),
+    *,
+    metavar: str = "",
+    default: str = "",
+) -> Callable[[F], F]:
+    """Return an option for a list of values, separated by commas or by repeating the option."""
 
     def separate(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
         parts = (part.strip() for value in values for part in value.split(","))
         choice = click.Choice(choices)
         return tuple(choice.convert(part, option, context) if choices else part for part in parts if part)
 
-    metavar = f"{parameter.removesuffix('s').upper()},..."
-    return click.option(name, parameter, multiple=True, callback=separate, metavar=metavar, help=text)
+    return click.option(
+        name,
+        parameter,
+        multiple=True,
+        callback=separate,
+        metavar=f"{metavar or parameter.removesuffix('s').upper()},...",
+        default=[default] if default else None,
+        show_default=bool(default),
+        help=text,
+    )
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are loaded when they are used.
+    """A group that loads a command when it is used.
 
-    `sections` has the titles of the group's help, and for each command its module in `lasthop.commands` with
-    its attribute, `module:attribute`, and the first sentence of its help. `default` chooses the command for
-    arguments that begin with no command's name.
+    `sections` maps each title in the group's help to its commands: `module:attribute` in `lasthop.commands`,
+    and the first sentence of the command's help. `default` returns the command to run if the first argument
+    is not the name of one.
     """
 
     def __init__(
@@ -69,7 +85,6 @@ class LazyGroup(click.Group):
         return list(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; `None` if there is no command of this name."""
         del ctx
         if cmd_name not in self._places:
             return None
@@ -78,7 +93,7 @@ class LazyGroup(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default command, unless the first argument is a command's name or nearly one."""
+        """Insert the default command unless the first argument is, or resembles, the name of a command."""
         if args and args[0] not in {*self._places, "-h", "--help"}:
             near = [] if Path(args[0]).exists() else difflib.get_close_matches(args[0], self._places)
             if near and not ctx.resilient_parsing:

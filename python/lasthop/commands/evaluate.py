@@ -9,7 +9,7 @@ import click
 
 from lasthop.campaign.cluster import check_cluster
 from lasthop.campaign.simulate import place_of
-from lasthop.commands.basic import PATH
+from lasthop.commands.basic import PATH, list_option
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import cluster_option
 from lasthop.common.algorithms import PREFIX
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 
 @click.command("evaluate")
 @click.argument("control", metavar="CONTROL", required=False)
-@click.option(
-    "--against",
-    default="reno,cubic",
-    show_default=True,
-    metavar="NAME,...",
-    help="The controls with which CONTROL is compared.",
+@list_option(
+    "--against", "against", "Congestion controls to compare with.", metavar="NAME", default="reno,cubic"
 )
 @click.option(
     "--set",
@@ -36,14 +32,14 @@ if TYPE_CHECKING:
     type=click.Choice(["quick", "whole"]),
     default="quick",
     show_default=True,
-    help="quick: a few levels and replications. whole: more of both.",
+    help="Size of the set of scenarios. quick: few levels and replications; whole: more of both.",
 )
 @cluster_option
 @click.option(
     "--out",
     type=PATH,
     metavar="DIR",
-    help="Folder for the dossier, which keeps the runs it holds.  [default: dossiers/NAME]",
+    help="Folder for the dossier; runs in it are reused.  [default: dossiers/NAME]",
 )
 @judging_options
 @click.pass_context
@@ -52,7 +48,7 @@ def evaluate_command(
     /,
     *,
     control: str | None,
-    against: str,
+    against: tuple[str, ...],
     set_name: str,
     module: Path | None,
     jobs: int | None,
@@ -61,24 +57,25 @@ def evaluate_command(
     quiet: bool,
     **_: object,
 ) -> int:
-    """Evaluate a congestion control as RFC 9743 asks.
+    """Evaluate a congestion control according to RFC 9743.
 
-    CONTROL is a name of tcp.congestion_control, such as bbr3, or a class of your own: FILE.py:CLASS. It runs
-    through a fixed set of scenarios, and so do Reno and CUBIC. For each section of RFC 9743 the command
-    prints a verdict, where the section has a criterion, and the number behind it. The folder then has:
+    CONTROL is a value of tcp.congestion_control, such as bbr3, or a Python class: FILE.py:CLASS. It runs
+    through a fixed set of scenarios, and so do the controls of --against. For each section of RFC 9743,
+    lasthop prints the measured number and, if the section has a criterion, a verdict. The folder of --out
+    contains:
 
     \b
-      dossier.html  criteria, verdicts, numbers with intervals, pictures
+      dossier.html  criteria, verdicts, numbers with intervals, figures
       dossier.csv   the numbers: a row per section, scenario, cell, control and metric
-      scenarios/    the scenarios, which 'lasthop run', plot and explain take, too
+      scenarios/    the scenarios, for 'lasthop run', 'plot' and 'explain'
       results/      their results
 
-    A control of your own in C goes into a kernel with --module FILE, which is called tcp_NAME.c. NAME must be
-    one that scenarios know; it is CONTROL if you leave that out.
+    To evaluate a control written in C, build it into the guest kernel with --module tcp_NAME.c. NAME must be
+    a congestion control that scenarios accept; CONTROL defaults to it.
 
-    After Ctrl-C, the same command continues. docs/reference/evaluate.md states what each section asks, and
-    the source of its limits. Exit codes are those of 'lasthop check': 4 if a section is not upheld, 5 if one
-    is undecided.
+    After Ctrl-C, the same command continues. docs/reference/evaluate.md states the requirements of each
+    section and the sources of its limits. Exit codes are those of 'lasthop check': 4 if a section is not
+    upheld, 5 if one is undecided.
 
     Example: lasthop evaluate my_control.py:Mine --set whole
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
@@ -92,11 +89,11 @@ def evaluate_command(
     if module is not None:
         control = control or module.stem.removeprefix("tcp_")
     if control is None:
-        raise InputError("Name a congestion control, such as bbr3 or my_control.py:Mine, or give --module.")
+        raise InputError("Missing CONTROL: give for example bbr3 or my_control.py:Mine, or give --module.")
     tested = read_control(control)
-    references = list(dict.fromkeys(built_in(name.strip()) for name in against.split(",") if name.strip()))
+    references = list(dict.fromkeys(map(built_in, against)))
     if not references:
-        raise InputError("--against names no control; write for example --against reno,cubic.")
+        raise InputError("--against: missing a congestion control; write for example --against reno,cubic.")
     engine = asked.engine
     name = tested.name if engine == ModelEngine.name else f"{tested.name}-{engine}"
     if module is not None:
@@ -108,14 +105,14 @@ def evaluate_command(
         run_by = ENGINES[engine].choose(asked.kernel)
         check_cluster(cluster, engine=run_by, jobs=jobs, captures=False, code=code)
     write = (lambda _: None) if quiet else click.echo
-    beside = " and ".join(references)
-    write(f"{control} beside {beside}: {set_name} set, version {chosen.version}, engine {engine}")
+    others = " and ".join(references)
+    write(f"{control} against {others}: {set_name} set, version {chosen.version}, engine {engine}")
 
-    def say(judgement: Judgement) -> None:
+    def report(judgement: Judgement) -> None:
         write("\n".join(tell.lines(judgement)))
 
     with place_of(cluster, jobs, write) as place:
-        dossier = build(tested, references, chosen, asked, out=folder, place=place, quiet=quiet, say=say)
+        dossier = build(tested, references, chosen, asked, out=folder, place=place, quiet=quiet, say=report)
     tell.write_csv(dossier, folder / "dossier.csv")
     write_page(dossier, folder / "dossier.html")
     if dossier.late is not None:

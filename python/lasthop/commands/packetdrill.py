@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 import click
 from click.core import ParameterSource
 
+from lasthop.commands.basic import list_option
 from lasthop.commands.options import junit_option
 from lasthop.common.errors import InputError
 from lasthop.packetdrill.on_model import STACKS, run_on_model
@@ -33,13 +34,12 @@ class _OfKernel(TypedDict):
 @click.option(
     "--stack",
     type=click.Choice(STACKS),
-    help="Test the model's TCP, as in [tcp] profile, in place of a kernel's.",
+    help="Test this profile of lasthop's own TCP (as in [tcp] profile) instead of a kernel.",
 )
 @click.option(
     "--kernel",
     metavar="NAME",
-    help="The guest kernel that is tested; see 'lasthop kernel list'.  [default: the newest with 1000 ticks "
-    "in a second]",
+    help="Guest kernel to test; see 'lasthop kernel list'.  [default: the newest with 1000 ticks per second]",
 )
 @click.option(
     "--packetdrill",
@@ -48,15 +48,15 @@ class _OfKernel(TypedDict):
     metavar="PATH",
     envvar="LASTHOP_PACKETDRILL",
     show_envvar=True,
-    help="packetdrill, or the folder of its source, which is built once.  [default: the one installed]",
+    help="Path of packetdrill, or of its source folder, which is built once.  [default: the installed one]",
 )
-@click.option(
+@list_option(
     "--family",
     "families",
-    type=click.Choice(["ipv4", "ipv6", "ipv4-mapped-ipv6"]),
-    multiple=True,
-    help="Run scripts with addresses of this family only; may be given several times.  [default: of each "
-    "family that a script is for]",
+    "Run scripts only with these address families: ipv4, ipv6 or ipv4-mapped-ipv6.  [default: all families "
+    "that a script supports]",
+    ("ipv4", "ipv6", "ipv4-mapped-ipv6"),
+    metavar="FAMILY",
 )
 @click.option(
     "--repeat",
@@ -64,25 +64,28 @@ class _OfKernel(TypedDict):
     default=1,
     show_default=True,
     metavar="N",
-    help="Run each script this many times, in guests with other random numbers.",
+    help="Number of runs per script, in guests with different random numbers.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Guests to run at once.  [default: one per core]"
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of parallel guests.  [default: one per core]",
 )
 @click.option(
     "--tolerance",
     "tolerance_us",
     type=click.IntRange(min=0),
     metavar="MICROSECONDS",
-    help="How far times may be off. 0: not at all.  [default: what each script grants, or packetdrill's 4 ms "
-    "and an eighth of the time since the event before]",
+    help="Tolerance of times in microseconds; 0 requires exact times.  [default: the script's, or "
+    "packetdrill's 4 ms plus an eighth of the time since the previous event]",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Keep two files of each script that does not pass: what packetdrill prints, with each packet and "
-    "its time, and a capture of its packets for Wireshark and 'lasthop analyze'.",
+    help="Folder for two files per script that does not pass: packetdrill's output, with each packet and its "
+    "time, and a packet capture for Wireshark and 'lasthop analyze'.",
 )
 @junit_option
 @click.option("--quiet", is_flag=True, help="Print only scripts that do not pass, and errors.")
@@ -97,15 +100,14 @@ def packetdrill_command(
 ) -> int:
     """Run packetdrill scripts, which test TCP.
 
-    They run on a guest kernel or on the model's TCP, in virtual time. A script injects packets and makes
-    system calls at stated times, and says what must follow. FILE is a script, and FOLDER stands for the
-    scripts (.pkt) in it and below. lasthop says which scripts pass, where the others fail, and what is
-    missing for those that it does not run.
+    A script injects packets and makes system calls at given times, and states the expected reactions. It runs
+    on a guest kernel or on lasthop's own TCP (--stack), in virtual time. FILE is a script, FOLDER contains
+    scripts (.pkt), also in subfolders. lasthop prints which scripts pass, where others fail, and why some
+    cannot run. The exit code is 4 if a script fails.
 
-    A kernel is tested by packetdrill itself, in a guest, in which computing takes no time: verdicts do not
-    depend on how busy the machine is. For the model, --stack, lasthop reads the scripts itself. Python code
-    and, in a guest, commands in a script run, too, so run only scripts that you trust. The exit code is 4 if
-    a script fails.
+    A kernel is tested by packetdrill itself in a guest, where computation takes no time, so verdicts do not
+    depend on the load of the machine. For --stack, lasthop interprets the scripts. Scripts can contain Python
+    code and, in a guest, shell commands, so run only scripts that you trust.
 
     Example: lasthop packetdrill gtests/net/tcp/slow_start --packetdrill gtests/net/packetdrill
     """
@@ -124,7 +126,7 @@ def packetdrill_command(
 def _on_kernel(
     scripts: Sequence[Path], tolerance_us: int | None, *, quiet: bool, **of_kernel: Unpack[_OfKernel]
 ) -> tuple[list[Verdict], str]:
-    """Run scripts on a guest kernel; return the verdicts, and what the kernel is called."""
+    """Run scripts on a guest kernel; return the verdicts and a description of the kernel."""
     from lasthop.campaign.progress import progress
     from lasthop.engines.kernel.store import find_kernel
     from lasthop.packetdrill.on_kernel import HZ, Task, families_of, run_on_kernel
@@ -141,31 +143,30 @@ def _on_kernel(
     ]
     jobs = of_kernel["jobs"] or os.cpu_count() or 1
     with progress(len(tasks), 0, quiet=quiet, doing="testing", what="scripts") as advance:
-        ran = run_on_kernel(guest, tool, tasks, jobs, advance, output=of_kernel["output"])
-    return [one.verdict for one in ran], f"Linux {guest.info.version} ({guest.name})"
+        results = run_on_kernel(guest, tool, tasks, jobs, advance, output=of_kernel["output"])
+    return [result.verdict for result in results], f"Linux {guest.info.version} ({guest.name})"
 
 
 def _refuse_given(of_kernel: _OfKernel) -> None:
-    """Refuse options that only a kernel has, together with --stack."""
+    """Raise `InputError` if options for kernels are combined with --stack."""
     context = click.get_current_context()
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name in of_kernel and source is ParameterSource.COMMANDLINE:
-            raise InputError(f"{parameter.opts[0]} is for kernels: leave it out, or leave out --stack.")
+            raise InputError(f"{parameter.opts[0]} is for kernels; leave out {parameter.opts[0]} or --stack.")
 
 
 def _scripts(paths: Sequence[Path]) -> list[Path]:
-    """Return the scripts, in the order of the paths, those of a folder by name."""
     scripts = [
         script for path in paths for script in (sorted(path.rglob("*.pkt")) if path.is_dir() else [path])
     ]
     if not scripts:
-        raise InputError(f"There is no script in {', '.join(map(str, paths))}: their names end in .pkt.")
+        raise InputError(f"There is no script (.pkt) in {', '.join(map(str, paths))}.")
     return scripts
 
 
 def _show(verdicts: Sequence[Verdict], on: str, *, quiet: bool) -> bool:
-    """Print the verdict on each script and family; say whether any run failed."""
+    """Print the verdict for each script and family; return whether any run failed."""
     runs: dict[tuple[Path, str], list[Verdict]] = {}
     for verdict in verdicts:
         runs.setdefault((verdict.script, verdict.family), []).append(verdict)
@@ -176,16 +177,15 @@ def _show(verdicts: Sequence[Verdict], on: str, *, quiet: bool) -> bool:
     click.echo(", ".join(f"{counts[state]} {state.value}" for state in State) + f", on {on}.")
     if len(verdicts) > len(runs):
         changed = sum(len({verdict.state for verdict in same}) > 1 for same in runs.values())
-        click.echo(f"The verdict changed between repetitions for {changed} of {len(runs)}.")
+        click.echo(f"The verdict differs between repetitions for {changed} of {len(runs)}.")
     return counts[State.FAILED] > 0
 
 
 def _line(same: Sequence[Verdict]) -> str:
-    """Return the line for the runs of a script with one family."""
     worst = next((verdict for verdict in same if verdict.state is not State.PASSED), same[0])
     place = str(worst.script) if worst.line is None else f"{worst.script}:{worst.line}"
-    said = f"{worst.state.value:<12}  {worst.family:<16}  {place}"
+    line = f"{worst.state.value:<12}  {worst.family:<16}  {place}"
     counts = Counter(verdict.state for verdict in same)
     if len(counts) > 1:
-        said += f" ({counts[worst.state]} of {len(same)} times)"
-    return f"{said}: {worst.message}" if worst.message else said
+        line += f" ({counts[worst.state]} of {len(same)} times)"
+    return f"{line}: {worst.message}" if worst.message else line

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lasthop.campaign.results.folder import is_results
-from lasthop.commands.basic import PATH
+from lasthop.commands.basic import PATH, list_option
 from lasthop.commands.one_run import OneRunOptions, list_files, one_run_options, runs_of_source
 from lasthop.commands.options import is_given, over_option, quiet_option
 from lasthop.common.errors import InputError
@@ -34,21 +34,18 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 
 @click.command("plot")
 @one_run_options("SOURCE")
-@click.option(
+@list_option(
     "--kind",
     "kinds",
-    metavar="KIND,...",
-    help="One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; or one of "
-    "ladder, sizes, classes, network.  [default: the first six]  Results: band, bar, box, cdf, heatmap or "
-    "line.  [default: band over a range, line over three or more numeric levels, otherwise box]",
+    "Kinds of plots. One run: any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness, delay; "
+    "or one of ladder, sizes, classes, network.  [default: the first six]  Results: band, bar, box, cdf, "
+    "heatmap or line.  [default: band over a range, line over three or more numeric levels, otherwise box]",
 )
-@click.option(
+@list_option(
     "--flow",
     "flows",
-    multiple=True,
-    metavar="F",
-    help="One run: show only this flow or page load, over the time it took; stack and delay draw the others "
-    "in grey. Repeat for more.  [default: all]",
+    "One run: show only these flows or page loads, for as long as they last; stack and delay draw the others "
+    "in grey.  [default: all]",
 )
 @click.option(
     "--from",
@@ -63,23 +60,26 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 @click.option(
     "--y",
     metavar="METRIC",
-    help="Results: the column to draw.  [default: the time that page loads, short flows or transfers took]",
+    help="Results: column to draw.  [default: the duration of page loads, short flows or transfers]",
 )
 @click.option(
-    "--y2", metavar="METRIC", help="Results, bar, box and line: a second metric, with its axis on the right."
+    "--y2",
+    metavar="METRIC",
+    help="Results (bar, box and line): second column to draw, with an axis on the right.",
 )
-@click.option(
+@list_option(
     "--x",
-    metavar="FACTOR,...",
-    help="Results: the factor on the horizontal axis; may be role. With several factors, levels stand in "
-    "groups, and the last factor's levels stand side by side.  [default: the first range, or else the last "
-    "factor with several levels]",
+    "x",
+    "Results: factors on the horizontal axis, which may include role (a flow's name in the scenario). The "
+    "levels of the last factor are grouped by those of the others.  [default: the first range, or else the "
+    "last factor with several levels]",
+    metavar="FACTOR",
 )
 @click.option(
     "--hue",
     metavar="FACTOR",
-    help="Results: the factor shown by colour, or by the rows of a heat map. Each combination of the "
-    "remaining factors gets a panel.  [default: role, or the last remaining factor with several levels]",
+    help="Results: factor shown by colour, or by the rows of a heat map. Each combination of the remaining "
+    "factors gets a panel.  [default: role, or the last remaining factor with several levels]",
 )
 @click.option("--role", metavar="ROLE", help="Results: draw only flows with this role.  [default: all]")
 @click.option(
@@ -90,37 +90,37 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 @click.option(
     "--whiskers",
     type=click.Choice(["iqr", "extremes"]),
-    help="Results: where the whiskers of box end: at the furthest values within 1.5 interquartile ranges, or "
-    "at minimum and maximum.  [default: iqr]",
+    help="Results (box): ends of the whiskers: the furthest values within 1.5 interquartile ranges, or the "
+    "minimum and maximum.  [default: iqr]",
 )
 @click.option(
     "--format",
     "file_format",
     type=click.Choice(["png", "svg", "pdf"]),
-    help="File format, unless --out ends in one.  [default: png]",
+    help="File format, unless --out has a suffix.  [default: png]",
 )
 @click.option(
     "--width",
     type=click.Choice(["column", "page"]),
     default="page",
     show_default=True,
-    help="Width of the picture: a column of a two-column paper (3.5 in, 89 mm), or a page (7.2 in, 183 mm).",
+    help="Width of the plot: a column of a two-column paper (3.5 in, 89 mm) or a page (7.2 in, 183 mm).",
 )
 @over_option
 @click.option(
     "--caption",
     type=PATH,
     metavar="FILE",
-    help="Write what the picture shows, of which runs, and how to read it, to this new text file instead of "
-    "into the picture.",
+    help="New text file for the caption: what the plot shows, of which runs, and how to read it. It is then "
+    "left out of the plot.",
 )
 @click.option(
     "--out",
     type=PATH,
     metavar="FILE|DIR",
-    help="A new file that ends in .png, .svg or .pdf. For one run, also a new folder, which gets a file per "
-    "panel. Nothing is overwritten.  [default: NAME.png in the working folder, or NAME-METRIC.png for "
-    "results; NAME-2.png if that exists]",
+    help="New .png, .svg or .pdf file, or for one run a new folder with a file per panel. Nothing is "
+    "overwritten.  [default: NAME.png in the working folder, or NAME-METRIC.png for results; NAME-2.png if "
+    "that exists]",
 )
 @quiet_option
 @click.pass_context
@@ -129,19 +129,19 @@ def plot_command(
 ) -> None:
     """Draw results, or one run over time, for a paper.
 
-    SOURCE is a folder of finished results, a scenario file, or the name of a study.
+    SOURCE is a results folder, a scenario file, or the name of a study.
 
-    Kinds of pictures of results, which draw a metric against a factor:
+    Kinds of plots of results, which show a metric against a factor:
 
     \b
-      band        runs, running median, and 10th to 90th percentile over a range
+      band        runs, running median, and 10th to 90th percentile over a range of values
       line        means with 95 % intervals
-      bar         medians, with lines from quartile to quartile
+      bar         medians, with lines between the quartiles
       box         quartiles over the replications at each level, and whiskers
       cdf         distribution functions of all values
-      heatmap     means over two factors, a number and a colour in each cell
+      heatmap     means over two factors, a number and a colour in each field
 
-    Kinds of pictures of one run of a scenario, which is simulated again:
+    Kinds of plots of one run of a scenario, which is simulated again:
 
     \b
       waterfall   page loads: when each object was connecting, waiting, receiving
@@ -150,20 +150,20 @@ def plot_command(
       rtt         samples, timeout, expiries
       queue       router queue by class, RED's average, drops, marks
       goodput     goodput of each flow
-      stack       goodput of the flows on top of each other, capacity of the link
+      stack       goodput of the flows, stacked, and capacity of the link
       fairness    Jain's index of the flows that had data to send
       delay       distribution of each flow's one-way delays
       ladder      each packet as an arrow between the hosts, time downwards
-      sizes       histogram of the sizes of packets
+      sizes       histogram of packet sizes
       classes     the router's classes as a tree; needs no run
       network     hops, hosts, and flows as arrows; needs no run
 
-    With --over replications, each chosen cell has a line through the medians of its replications, and a band
-    around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last three. SOURCE may also be a
-    folder of results.
+    With --over replications, each selected cell (combination of factor levels) has a line through the medians
+    of its replications, and a band around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last
+    three. SOURCE may also be a results folder.
 
     Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get
-    colours and panels; the picture says how many it leaves out.
+    colours and panels; the plot states how many it leaves out.
 
     Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
 
@@ -180,7 +180,7 @@ def plot_command(
         return
     folder = Path(scenario)
     if folder.is_dir() and (is_results(folder) or not _is_study(scenario)):
-        _refuse(context, _OF_ONE_RUN, f"chooses within one run, and {folder} is a folder of results")
+        _refuse(context, _OF_ONE_RUN, f"is for one run, and {folder} is a results folder")
         files, notes = _plot_results(context)
         if not quiet:
             click.echo("\n".join([*map(str, files), *notes]))
@@ -188,7 +188,7 @@ def plot_command(
     _refuse(
         context,
         _OF_RESULTS,
-        f"is for results, and {scenario} is a scenario: give the folder that 'run' has left",
+        f"is for results, and {scenario} is a scenario: give a results folder, written by 'lasthop run'",
     )
     _plot_run(context, quiet=quiet)
 
@@ -198,10 +198,9 @@ def _plot_run(context: click.Context, *, quiet: bool) -> None:
     from lasthop.present.pictures.over import OVER_KINDS
 
     request = _request(context)
-    kinds = (request.kinds or "").split(",")
-    has_medians = request.kinds is None or all(kind.strip() in OVER_KINDS for kind in kinds)
+    has_medians = set(context.params["kinds"]) <= set(OVER_KINDS)
     run = OneRunOptions.of(context).choose(
-        ", or draw the medians of all of them with --over replications" if has_medians else ""
+        ", or draw the medians of all cells with --over replications" if has_medians else ""
     )
     files, notes = write_pictures(lambda: picture_run(run, request), request, run.plan.study.name)
     if not quiet:
@@ -209,13 +208,11 @@ def _plot_run(context: click.Context, *, quiet: bool) -> None:
 
 
 def _plot_over(context: click.Context, *, quiet: bool) -> None:
-    """Draw the replications of a scenario, or of results, whose runs are made again."""
+    """Draw the replications of a scenario or results folder, which are simulated again."""
     from lasthop.present.pictures.files import write_pictures
     from lasthop.present.pictures.over import check_kinds, picture_over
 
-    _refuse(
-        context, _OF_RESULTS, "is for the results of whole runs, and --over replications shows them over time"
-    )
+    _refuse(context, _OF_RESULTS, "is for plots of results, and --over replications draws runs over time")
     request = _request(context)
     check_kinds(request.kinds)
     runs = runs_of_source(context)
@@ -235,7 +232,8 @@ def _plot_over(context: click.Context, *, quiet: bool) -> None:
 def _request(context: click.Context) -> PictureRequest:
     from lasthop.present.pictures.files import PictureRequest
 
-    return PictureRequest(**{field.name: context.params[field.name] for field in fields(PictureRequest)})
+    options = {field.name: context.params[field.name] for field in fields(PictureRequest)}
+    return PictureRequest(**{**options, "kinds": _joined(options["kinds"])})
 
 
 def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
@@ -244,8 +242,13 @@ def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
 
     options = context.params
     chosen = {name: options[name] for name in ("only", *_OF_RESULTS)}
-    request = ResultRequest(**chosen, kind=result_kind(options["kinds"]))
+    chosen["x"] = _joined(options["x"])
+    request = ResultRequest(**chosen, kind=result_kind(_joined(options["kinds"])))
     return write_chart(Path(options["scenario"]), request, _request(context))
+
+
+def _joined(values: tuple[str, ...]) -> str | None:
+    return ",".join(values) or None
 
 
 def _is_study(name: str) -> bool:
@@ -255,7 +258,7 @@ def _is_study(name: str) -> bool:
 
 
 def _refuse(context: click.Context, options: dict[str, str], why: str) -> None:
-    """Refuse given options that belong to the other sort of source."""
+    """Raise `InputError` if the command line contains one of these options."""
     for parameter, option in options.items():
         if is_given(context, parameter):
             raise InputError(f"{option} {why}.")

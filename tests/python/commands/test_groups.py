@@ -107,6 +107,36 @@ def test_a_list_is_separated_by_commas_or_given_in_several_options(
     assert "median round-trip" in listed
 
 
+@pytest.mark.parametrize(
+    ("words", "option", "values"),
+    [
+        (["plot", "SOURCE"], "--kind", "rtt,queue"),
+        (["plot", "SOURCE"], "--flow", "tcp-1,tcp-2"),
+        (["plot", "SOURCE"], "--x", "link,variant"),
+        (["evaluate", "bbr3"], "--against", "reno,cubic"),
+        (["packetdrill", "."], "--family", "ipv4,ipv6"),
+    ],
+)
+def test_an_option_for_names_accepts_commas_and_repetition(
+    words: list[str], option: str, values: str
+) -> None:
+    command = commands_of(cli)[words[0]]
+    repeated = [word for value in values.split(",") for word in (option, value)]
+    listed, same = (
+        command.make_context("", [*words[1:], *more]).params for more in ([option, values], repeated)
+    )
+    assert listed == same
+    assert tuple(values.split(",")) in listed.values()
+
+
+def test_plots_accept_repeated_names(finished: Path, out: Callable[..., str]) -> None:
+    words = ("plot", EXAMPLE.with_name("queue.toml"), "--only", "queue=short")
+    out(*words, "--kind", "rtt", "--kind", "queue", "--flow", "call", "--flow", "download", "--out", "a.svg")
+    out(*words, "--kind", "rtt,queue", "--flow", "call,download", "--out", "b.svg")
+    assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
+    assert "x.png" in out("plot", finished, "--x", "queue", "--x", "role", "--out", "x.png")
+
+
 def test_factors_without_names_are_those_with_several_levels(out: Callable[..., str], finished: Path) -> None:
     words = ("results", "factors", finished, "--metric", "throughput_Bps", "--role", "call")
     assert out(*words) == out(*words, "--factors", "queue")

@@ -251,7 +251,7 @@ def test_a_control_that_the_engine_lacks_is_an_error(
         (["missing.py:Mine"], "there is no Python file missing.py"),
         ([f"{FAULTS}:FillBuffers"], "did you mean 'python:planted_faults.FillsBuffers'"),
         (["reno", "--against", "cubik"], "did you mean 'cubic'"),
-        (["reno", "--against", ","], "--against names no control"),
+        (["reno", "--against", ","], "--against: missing a congestion control"),
         ([f"{FAULTS}:FillsBuffers", "--cluster", "local:2"], "FillsBuffers is code of your own"),
         (["reno", "--cluster", "locl:2"], "did you mean local:4"),
         (["reno", "--cluster", "local:2", "--jobs", "2"], "leave out one of them"),
@@ -292,7 +292,7 @@ def test_a_module_goes_into_a_kernel_once_for_each_content(
         found = asked_of_judge(context)
     assert (found.engine, found.kernel) == ("kernel", one.name)
     assert lasthop_main("evaluate", "--module", file, "--engine", "model") == 2
-    assert "leave --engine model out" in capsys.readouterr().err
+    assert "leave out --engine model" in capsys.readouterr().err
     assert lasthop_main("evaluate") == 2
     assert "or give --module" in capsys.readouterr().err
 

@@ -160,7 +160,7 @@ def test_the_command_shows_verdicts_and_keeps_what_failed(
     assert said[1].startswith(f"failed        ipv6              {bad}:3: wrong --ip_version=ipv6")
     assert "--tolerance_usecs=0 --tolerance_percent=0" in said[1]
     assert said[2].startswith("2 passed, 2 failed, 0 not runnable, on Linux ")
-    assert said[3] == "The verdict changed between repetitions for 0 of 2."
+    assert said[3] == "The verdict differs between repetitions for 0 of 2."
     assert junit.read_text(encoding="utf-8").count("<failure") == 2
     names = {file.name.removeprefix(tmp_path.name) for file in kept.iterdir()}
     assert names == {f"-bad-ipv6-{run}.{ending}" for run in (1, 2) for ending in ("txt", "pcap")}

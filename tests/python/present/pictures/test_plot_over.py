@@ -122,7 +122,7 @@ def test_over_replications_pictures_are_drawn_on_paper_and_on_screen(over: Path)
             ["'stack' cannot be drawn over replications", "cwnd, rtt, queue, goodput, fairness"],
         ),
         (("--replication", 2), ["--replication chooses one run"]),
-        (("--y", "elapsed_s"), ["--y is for the results of whole runs"]),
+        (("--y", "elapsed_s"), ["--y is for plots of results"]),
         (("--flow", "tow"), ["did you mean 'two'"]),
         (("--from", 1000), ["--from 1000", "the run ends at"]),
         (("--caption", "there.txt"), ["there.txt exists", "--caption"]),
