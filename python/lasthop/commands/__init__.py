@@ -1,4 +1,1 @@
-"""The commands of `lasthop`, and what they share.
-
-Each module reads options, calls the rooms below and prints.
-"""
+"""The command line: each module reads options, calls other packages and prints."""

@@ -17,14 +17,14 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def _or_files(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    """Return the names and scenario files that fit, or let the shell complete any path."""
+    """Return matching names and scenario files, or let the shell complete any path."""
     files = sorted(str(file) for file in Path().glob("*.toml"))
-    found = [CompletionItem(name) for name in (*names, *files) if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    matches = [CompletionItem(name) for name in (*names, *files) if name.startswith(incomplete)]
+    return matches or [CompletionItem(incomplete, type="file")]
 
 
 def _completing(names: Callable[[], Iterable[str]], *, files: bool) -> Complete:
-    """Return a function that completes names, and those of scenario files with `files`."""
+    """Return a function that completes names and, with `files`, scenario files."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del context, parameter
@@ -57,7 +57,7 @@ complete_links = _completing(presets, files=True)
 def complete_only(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete FACTOR=LEVEL,... from the scenario or results folder that stands before it."""
+    """Complete FACTOR=LEVEL,... for the scenario or results folder earlier in the line."""
     del parameter
     before, comma, last = incomplete.rpartition(",")
     factor, equals, _ = last.partition("=")
@@ -78,13 +78,12 @@ def _factors(context: click.Context) -> dict[str, list[str]]:
     try:
         if (link := context.params.get("link")) is not None:
             return read_study(find_link(link), for_link=True).factors
-        # The command line ends in an option without its value, so click has not given the arguments their
-        # names.
+        # The line ends in an option without its value, so click has not parsed the arguments.
         if context.args:
             source = Path(context.args[0])
             return _factors_in(source) if source.is_dir() else read_study(find_scenario(str(source))).factors
     except (InputError, _core.ScenarioError):
-        pass  # running the command will say what is wrong
+        pass  # running the command will report the error
     return {}
 
 
@@ -101,13 +100,13 @@ def _factors_in(folder: Path) -> dict[str, list[str]]:
 
 @add_completion_class
 class _Bash(BashComplete):
-    """Bash splits words at `=`: put FACTOR=LEVEL together again, and answer with the part behind `=`."""
+    """Bash splits words at `=`: join FACTOR=LEVEL again, and return the part after `=`."""
 
     name = "bash"
-    _kept = ""
+    _prefix = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor and the one under it."""
+        """Return the words before the cursor and the word under it."""
         words = split_arg_string(os.environ["COMP_WORDS"])
         cursor = int(os.environ["COMP_CWORD"])
         typed = [*words[1:cursor], words[cursor] if cursor < len(words) else ""]
@@ -118,9 +117,9 @@ class _Bash(BashComplete):
             else:
                 joined.append(word)
         incomplete = joined.pop() if joined else ""
-        self._kept = incomplete[: incomplete.rindex("=") + 1] if "=" in incomplete else ""
+        self._prefix = incomplete[: incomplete.rindex("=") + 1] if "=" in incomplete else ""
         return joined, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
         """Return the completion that replaces the word under the cursor."""
-        return f"{item.type},{item.value.removeprefix(self._kept)}"
+        return f"{item.type},{item.value.removeprefix(self._prefix)}"

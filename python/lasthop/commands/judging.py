@@ -1,4 +1,4 @@
-"""Options of commands that run scenarios with claims and judge them."""
+"""Options of commands that run scenarios and check claims."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,8 @@ judging_options = each_of(
         "--module",
         type=FILE,
         metavar="FILE",
-        help="A C file with a congestion control, tcp_NAME.c, or a queue discipline: lasthop builds it into "
-        "the guest kernel, once for each content, and runs everything with that.",
+        help="C file with a congestion control, tcp_NAME.c, or a queue discipline. lasthop builds it into "
+        "the guest kernel, once per version of the file, and runs everything on that kernel.",
     ),
     jobs_option,
     anyway_option,
@@ -39,13 +39,13 @@ judging_options = each_of(
 
 
 def asked_of_judge(context: click.Context) -> Asked:
-    """Return the request in a command's options; with --module, for the kernel that has it."""
+    """Return the request in a command's options; with --module, for the kernel with the module."""
     asked = asked_of(context.params)
     module: Path | None = context.params["module"]
     if module is None:
         return asked
     if is_given(context, "engine") and asked.engine != KernelEngine.name:
-        raise InputError(f"--module builds a kernel: leave --engine {asked.engine} out.")
+        raise InputError(f"--module requires the kernel engine; leave out --engine {asked.engine}.")
     from lasthop.engines.kernel.wanted import kernel_with
 
     return replace(asked, engine=KernelEngine.name, kernel=kernel_with(module, asked.kernel).name)

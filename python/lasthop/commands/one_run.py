@@ -1,4 +1,4 @@
-"""Options of commands that look at single runs of a scenario or of finished results."""
+"""Options of commands that show single runs of a scenario or of finished results."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class OneRunOptions:
-    """The options of a command that looks at one run."""
-
     scenario: str
     key: str | None
     only: tuple[str, ...]
@@ -55,13 +53,13 @@ class OneRunOptions:
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
     def choose(self, otherwise: str = "") -> ChosenRun:
-        """Load the scenario and find the run in it; `otherwise` as in `select_cell`."""
+        """Load the scenario and return the selected run; `otherwise` as in `select_cell`."""
         study = read_study(find_scenario(self.scenario), self.points)
         cell = select_cell(study.cells, all_levels(study), self.key, self.only, otherwise)
         return self._runs(study, [cell])[0]
 
     def choose_all(self) -> list[ChosenRun]:
-        """Load the scenario and find the run in each chosen cell, or in all cells."""
+        """Load the scenario and return the selected run in each selected cell, by default in all cells."""
         study = read_study(find_scenario(self.scenario), self.points)
         if self.key is not None:
             return self._runs(study, [select_cell(study.cells, all_levels(study), self.key, self.only)])
@@ -84,14 +82,14 @@ class OneRunOptions:
         return [ChosenRun(plan, cell, self.set_number, self.replication) for cell in cells]
 
 
-_ONE_CELL = "Choose the cell by enough of its levels to identify it. Not needed if the scenario has one cell."
-_CELLS = "Take only the cells with these levels. Repeat for more.  [default: all]"
+_ONE_CELL = "Choose the cell (combination of factor levels) by some levels, unless there is only one cell."
+_CELLS = "Choose cells (combinations of factor levels) by some levels. Repeat for more cells.  [default: all]"
 
 
 def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F], F]:
-    """Give a command the options of `OneRunOptions`; `source` is the name of the argument in its help.
+    """Add the options of `OneRunOptions` to a command; `source` is the name of the argument in its help.
 
-    `many` says whether the command takes the run of several cells.
+    With `many`, the command accepts several cells.
     """
     return each_of(
         click.argument("scenario", metavar=source, shell_complete=complete_scenarios),
@@ -109,7 +107,7 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
             default=1,
             show_default=True,
             metavar="N",
-            help="Choose the replication. Numbers start at 1 within each set.",
+            help="Number of the replication, starting at 1 in each set.",
         ),
         click.option(
             "--set",
@@ -118,13 +116,13 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
             default=1,
             show_default=True,
             metavar="S",
-            help="Choose the set.",
+            help="Number of the set, if you ran several with --sets.",
         ),
         click.option(
             "--replications",
             type=COUNT,
             metavar="N",
-            help="Replications per set, if you ran it with this option.  [default: the scenario's]",
+            help="Replications per set, if you ran with this option.  [default: the scenario's]",
         ),
         seed_option,
         engine_option,
@@ -135,16 +133,16 @@ def one_run_options(source: str = "FILE", *, many: bool = False) -> Callable[[F]
 
 
 def runs_of_source(context: click.Context) -> list[ChosenRun]:
-    """Return one run of each chosen cell, of a scenario or of a results folder, which knows how it was made.
+    """Return one run of each selected cell of a scenario or results folder.
 
-    With `--over replications`, each stands for all replications of its cell and set.
+    With `--over replications`, each represents all replications of its cell and set.
     """
     from lasthop.campaign.results.folder import is_results
 
     options = OneRunOptions.of(context)
     if context.params["over"] is not None and is_given(context, "replication"):
         raise InputError(
-            "--replication chooses one run, and --over replications takes all: leave one of them out."
+            "--replication chooses one run, --over replications all of them; leave out one of the two."
         )
     folder = Path(options.scenario)
     if not is_results(folder):
@@ -154,15 +152,13 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
     for name in ("points", "replications", "seed", "engine", "kernel"):
         if is_given(context, name):
             raise InputError(
-                f"--{name}: {folder} is a results folder, which determines that already; leave it out."
+                f"--{name}: the results folder {folder} already determines this; leave out --{name}."
             )
     if options.key is not None:
-        raise InputError(
-            "--cell names a cell of a scenario file; choose among the cells of results with --only."
-        )
+        raise InputError("--cell is for scenario files; choose the cells of a results folder with --only.")
     return runs_of(folder, options.only, options.replication, options.set_number, options.limits)
 
 
 def list_files(title: str, files: Sequence[Path], notes: Sequence[str] = ()) -> None:
-    """Print the files that were made of a run, and remarks."""
+    """Print the files written for a run, and remarks."""
     click.echo("\n".join([f"{title}:", *(f"  {path}" for path in files), *notes]))

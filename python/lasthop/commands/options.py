@@ -1,4 +1,4 @@
-"""Options that commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class _Size(click.ParamType[float]):
     name = "size"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read `8 GB`."""
         try:
             return read_size(str(value))
         except InputError as error:
@@ -36,20 +35,20 @@ class _Size(click.ParamType[float]):
 anyway_option = click.option(
     "--anyway",
     is_flag=True,
-    help="Also run cells that may send more than 1000 million packets a run, which take some ten minutes.",
+    help="Also run cells that may send more than 1000 million packets per run (about ten minutes).",
 )
 limit_memory_option = click.option(
     "--limit-memory",
     type=_Size(),
     metavar="SIZE",
-    help="Most memory that a run may take, with its unit: MB or GB. lasthop estimates it beforehand, rather "
-    "too high.  [default: half of the machine's]",
+    help="Maximum memory per run, with a unit such as MB or GB. lasthop refuses runs with a higher estimate; "
+    "estimates are on the high side.  [default: half of this machine's memory]",
 )
 points_option = click.option(
     "--points",
     type=COUNT,
     metavar="N",
-    help="Number of points at which factors with a range are sampled.  [default: the scenario's, or 64]",
+    help="Number of sample points for factors with a range of values.  [default: the scenario's, or 64]",
 )
 engine_option = click.option(
     "--engine",
@@ -58,7 +57,7 @@ engine_option = click.option(
     show_default=True,
     help=" ".join(
         [
-            "What runs the TCP of the hosts; the last hop is the same.",
+            "TCP implementation of the hosts; the last hop is always lasthop's.",
             *(f"{name}: {about}" for name, about in ABOUT.items()),
         ]
     ),
@@ -66,83 +65,83 @@ engine_option = click.option(
 kernel_option = click.option(
     "--kernel",
     metavar="NAME",
-    help="For --engine kernel: the guest kernel, by its name in 'lasthop kernel list', or the folder of a "
-    "kernel's source, such as ./linux, which is built once.  [default: the newest release]",
+    help="For --engine kernel: a guest kernel from 'lasthop kernel list', or a folder of kernel source, "
+    "such as ./linux, which is built once.  [default: the newest release]",
 )
 table_out_option = click.option(
     "--out",
     type=PATH,
     metavar="FILE",
-    help="Also write every column, unrounded, to this new file: .csv, .json or .parquet.",
+    help="Also write all columns, unrounded, to this new file (.csv, .json or .parquet).",
 )
 jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads. They do not change the results.  [default: one per core]",
+    help="Number of threads, which does not affect the results.  [default: one per core]",
 )
 cluster_option = click.option(
     "--cluster",
     metavar="WHERE",
-    help="Run on a Dask cluster: tcp://HOST:8786 (a scheduler that runs), local:N (N processes here) "
-    "or slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). docs/guides/cluster.md tells "
-    "more.",
+    help="Run on a Dask cluster: tcp://HOST:8786 (a running scheduler), local:N (N processes here), "
+    "or slurm:FILE, pbs:FILE, sge:FILE, lsf:FILE (jobs of a batch system). See docs/guides/cluster.md.",
 )
 junit_option = click.option(
     "--junit",
     "junit_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write the verdicts to this file in JUnit's format.",
+    help="Also write the verdicts to this file as JUnit XML.",
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Print only errors.")
 over_option = click.option(
     "--over",
     type=click.Choice(["replications"]),
     metavar="replications",
-    help="Take all replications of each chosen cell: for each step their median, and the band from their "
-    "10th to their 90th percentile.",
+    help="Summarize all replications of each selected cell: at each time step, the median and the band from "
+    "the 10th to the 90th percentile.",
 )
 snaplen_option = click.option(
     "--snaplen",
     type=click.IntRange(min=1, max=_core.SNAP_LENGTH),
     metavar="N",
-    help="Keep only the first N bytes of each captured packet. Headers take up to 80.  [default: all]",
+    help="Capture only the first N bytes of each packet. Headers take up to 80 bytes.  [default: all]",
 )
 pcap_option = click.option(
     "--pcap",
     is_flag=True,
-    help="Also capture every run, to DIR/traces/CELL/set-S/replication-N: the files of 'lasthop export'. A "
-    "run of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
+    help="Also capture the packets of every run in DIR/traces/CELL/set-S/replication-N, as 'lasthop export' "
+    "does. A run of kulve2003 takes 2 to 5 MB, or a quarter of that with --snaplen 96.",
 )
 
 
 def run_options(
     engine: Callable[..., object] = engine_option, pcap: Callable[..., object] = pcap_option
 ) -> Callable[[F], F]:
-    """Return a decorator that adds the options of `RunOptions`, with these for the engine and captures."""
+    """Return a decorator that adds the options of `RunOptions`."""
     return each_of(
         only_option(
-            "Run only these cells, for example --only link=e0,workload=2tcp0udp. You may name several "
-            "levels of a factor. Repeat the option to add more cells."
+            "Run only these cells (combinations of factor levels), for example --only "
+            "link=e0,workload=2tcp0udp. Several levels of one factor are alternatives. Repeat the option to "
+            "add more cells."
         ),
         points_option,
         click.option(
             "--replications",
             type=COUNT,
             metavar="N",
-            help="Replications per cell and set; with --until the most per cell.  [default: the scenario's, "
-            "or 1000 with --until]",
+            help="Replications per cell and set; with --until, the maximum per cell.  [default: the "
+            "scenario's, or 1000 with --until]",
         ),
         click.option(
             "--until",
             multiple=True,
             metavar="CONDITION",
-            help="Run each cell until it is precise, for example --until 'median(elapsed_s) within 2 %'. The "
-            "form is STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, "
-            "p25, p75, p95 or p99. UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the "
-            "option for more conditions: a cell must meet them all. lasthop looks after 10, 16, 25, 40, 63, "
-            "100, ... replications. The confidence, 95 % by default, covers all looks: see "
+            help="Run each cell until it is this precise, such as --until 'median(elapsed_s) within 2 %'. "
+            "Syntax: STATISTIC(METRIC) [of FLOW] within NUMBER UNIT [at LEVEL %]. STATISTIC is median, mean, "
+            "p25, p75, p95 or p99; UNIT is %, or a unit of the metric, as in 'within 5 ms'. Repeat the "
+            "option to require several conditions. They are checked after 10, 16, 25, 40, 63, 100, ... "
+            "replications, called looks; the confidence, 95 % by default, holds over all looks. See "
             "docs/guides/precision.md.",
         ),
         click.option(
@@ -151,8 +150,8 @@ def run_options(
             default=1,
             show_default=True,
             metavar="N",
-            help="Independent sets of R replications. Summaries show the mean of the sets' statistics. Set s "
-            "has replications (s-1)*R+1 to s*R.",
+            help="Number of independent sets of R replications. Summaries show the mean of the sets' "
+            "statistics. Set s contains replications (s-1)*R+1 to s*R.",
         ),
         seed_option,
         jobs_option,
@@ -160,10 +159,10 @@ def run_options(
             "--out",
             type=PATH,
             metavar="DIR",
-            help="Folder for the results. lasthop keeps the runs it holds and adds what is missing; it never "
-            "touches other files there.  [default: results/NAME]",
+            help="Results folder. lasthop reuses the runs in it, adds the missing ones, and never touches "
+            "other files.  [default: results/NAME]",
         ),
-        click.option("--overwrite", is_flag=True, help="First remove the results in the folder."),
+        click.option("--overwrite", is_flag=True, help="Delete the results in the folder first."),
         pcap,
         snaplen_option,
         engine,
@@ -172,15 +171,15 @@ def run_options(
         click.option(
             "--dry-run",
             is_flag=True,
-            help="Show the job script that --cluster would submit, and run nothing.",
+            help="Print the job script that --cluster would submit, and run nothing.",
         ),
         click.option(
             "--beside",
             multiple=True,
             type=FOLDER,
             metavar="DIR",
-            help="Compare with finished results in DIR, of the same scenario on another engine: in the "
-            "report and in engines.csv. Repeat the option for more.",
+            help="Compare with finished results of the same scenario on another engine, in the report and in "
+            "engines.csv. Repeat the option for more folders.",
         ),
         anyway_option,
         limit_memory_option,
@@ -189,16 +188,16 @@ def run_options(
 
 
 def each_of(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return a decorator that gives a command these options, in this order."""
+    """Return a decorator that adds these options to a command, in this order."""
 
-    def give(command: F) -> F:
+    def decorate(command: F) -> F:
         for option in reversed(options):
             command = option(command)
         return command
 
-    return give
+    return decorate
 
 
 def is_given(context: click.Context, name: str) -> bool:
-    """Tell whether the user gave an option, by the name of its parameter."""
+    """Return whether the command line contains the option with this parameter name."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -1,4 +1,4 @@
-"""The file with every column that a command writes beside what it prints."""
+"""The table file of `--out`."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,15 +16,15 @@ WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 
 
 def check_output(out: Path, formats: Collection[str] = WRITERS.keys()) -> None:
-    """Refuse a file that cannot be written, before the work is done."""
+    """Raise `InputError` if the file cannot be written, before the work starts."""
     check_name(out)
     if out.suffix not in formats:
-        meant = f"{out.stem or 'table'}{nearest(out.suffix, formats)}"
+        suggestion = f"{out.stem or 'table'}{nearest(out.suffix, formats)}"
         raise InputError(
-            f"--out {out}: the suffix says the format, {', '.join(formats)}; did you mean '{meant}'?"
+            f"--out {out}: the suffix must be a format ({', '.join(formats)}); did you mean '{suggestion}'?"
         )
     if out.exists():
-        raise InputError(f"{out} exists, and nothing is overwritten: name a file that does not.")
+        raise InputError(f"{out} already exists; choose another file.")
 
 
 def write_output(frame: pl.DataFrame, out: Path) -> None:

@@ -200,7 +200,7 @@ def test_results_of_no_study_find_their_file_or_ask_for_it(
     [
         (["--only", "ordr"], ["--only ordr: there is no such claim", "did you mean 'order'"]),
         (["--verdict", "held"], ["'held' is not one of", "'not upheld'"]),
-        (["--out", "failed.txt"], ["the suffix says the format, .csv, .json, .parquet"]),
+        (["--out", "failed.txt"], ["the suffix must be a format (.csv, .json, .parquet)"]),
     ],
 )
 def test_wrong_options_are_explained(

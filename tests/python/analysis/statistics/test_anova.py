@@ -422,7 +422,7 @@ FULL = "a b y\n1 x 1\n1 z 2\n2 x 3\n2 z 5"
         (FULL, ["--only", "b=q"], "factor 'b' has no level 'q'"),
         (FULL, ["--role", "tcp"], "is not a results folder"),
         (FULL, ["--confidence", "90"], "90.0 is not in the range"),
-        (FULL, ["--out", "anova.txt"], "the suffix says the format"),
+        (FULL, ["--out", "anova.txt"], "the suffix must be a format"),
         ("", [], "is not a CSV table"),
     ],
 )  # fmt: skip

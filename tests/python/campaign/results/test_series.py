@@ -226,7 +226,7 @@ def test_the_same_run_gives_the_same_bytes_and_steps_of_any_length_the_same_sums
         (["--step", "100"], "write a number and a unit, 100ms say"),
         (["--step", "3 parsecs"], "write a number and a unit, 100ms say"),
         (["--step", "0 s"], "too short"),
-        (["--out", "x.xls"], "did you mean 'x.csv'?"),
+        (["--as", "csv", "--out", "x.xls"], "did you mean 'x.csv'?"),
         (["--only", "queue=sort"], "did you mean 'short'?"),
         (["--replication", "11"], "has 10 replications"),
     ],
@@ -243,7 +243,7 @@ def test_wrong_requests_leave_nothing(
 def test_nothing_is_overwritten(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.csv").write_text("mine", encoding="utf-8")
     assert lasthop_main("export", ROOT / "examples" / "queue.toml", "--out", "x.csv") == 2
-    assert "nothing is overwritten" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert Path("x.csv").read_text(encoding="utf-8") == "mine"
 
 
@@ -263,7 +263,7 @@ def test_a_folder_of_results_has_the_series_of_its_runs(
         assert lasthop_main("export", out, *options, "--out", "other.csv") == 2
         return capsys.readouterr().err
 
-    assert "which determines that already" in refused("--seed", "7")
+    assert "already determines this" in refused("--seed", "7")
     assert "has no results of these cells: it has queue=short" in refused("--only", "queue=long")
     assert "a set of 'queue' has 3 replications" in refused("--replication", "4")
     file.write_text(file.read_text(encoding="utf-8").replace("1 MB", "2 MB"), encoding="utf-8")

@@ -377,7 +377,7 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
             ["--only", "router=classes"],
             "--only router=classes leaves no other level of router to compare with it",
         ),
-        (["--out", "found.xls"], "--out found.xls: the suffix says the format"),
+        (["--out", "found.xls"], "--out found.xls: the suffix must be a format"),
         (
             ["--plot", "forest.jpg"],
             "--plot forest.jpg: pictures are png, svg, pdf, not 'jpg'; did you mean 'forest.",
