@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ROWS = 24
 _SENTENCES = 4
-"""Number of lines of an answer that a run prints."""
+"""Number of lines that a run prints."""
 
 
 @click.command("show")
@@ -29,14 +29,14 @@ _SENTENCES = 4
 @list_option(
     "--metric",
     "metrics",
-    "Show these columns, for example rtt_median_s,rtt_p95_s.  [default: the metrics that matter most for the "
-    "kind of traffic]",
+    "Show these columns, for example rtt_median_s,rtt_p95_s.  [default: the main metrics of the kind of "
+    "traffic]",
 )
 @list_option(
     "--by",
     "factors",
-    "Show one row per level of these factors instead of one per cell. A replication's value is then its mean "
-    "over the other factors.",
+    "Show one row per level of these factors instead of one per cell; values are first averaged over the "
+    "other factors, per replication.",
 )
 @click.option(
     "--stat",
@@ -44,8 +44,8 @@ _SENTENCES = 4
     default="median",
     show_default=True,
     metavar="NAME",
-    help="Statistic over the replications: min, p25, median, p75, p95, p99, max, mean, or iqr, the distance "
-    "between the quartiles: how steady a metric is.",
+    help="Statistic over the replications: min, p25, median, p75, p95, p99, max, mean, or iqr (interquartile "
+    "range: how steady a metric is).",
 )
 @table_out_option
 @quiet_option
@@ -60,16 +60,17 @@ def show_command(
 ) -> None:
     """Print the results of a finished run.
 
-    DIR is a results folder. The tables have a row per cell and flow. It shows a statistic over the
-    replications, with its 95 % interval in brackets: from order statistics for percentiles, Student's for a
-    mean. A question mark means that there are too few replications to bound that end. After 'lasthop run
-    --until', intervals hold over all looks, and a table shows how precise each cell is.
+    DIR is a results folder. The tables have a row per flow in each cell (combination of factor levels), with
+    a statistic over the replications and its 95 % interval in brackets: from order statistics for
+    percentiles, Student's for means. A question mark means that there are too few replications to bound that
+    end. After 'lasthop run --until', intervals hold over all looks, and a table shows the precision of each
+    cell.
 
-    Below the tables, lasthop says which levels of a factor differ significantly from the first one. The main
-    metric of a call comes first, if there is a call, then the largest differences. lasthop results compares
-    replications of the same number, because they met the same conditions: mean difference, Student's
-    interval, paired t test (of logarithms for times and rates), p values corrected after Holm. Levels that
-    are numbers are also tested for a trend. See docs/guides/results.md.
+    Below the tables, lasthop lists the levels of a factor that differ significantly from the first level: the
+    main metric of a call first, if there is a call, then the largest differences. Replications with the same
+    number met the same conditions, so they are compared in pairs: mean difference, Student's interval, paired
+    t test (of logarithms for times and rates), p values with Holm's correction. Numeric levels are also
+    tested for a trend. See docs/guides/results.md.
 
     Example: lasthop results show results/queue --metric throughput_Bps --by queue --stat p95
     """
@@ -94,11 +95,11 @@ def show_command(
     "--reference",
     required=True,
     metavar="FACTOR=LEVEL",
-    help="Compare the other levels of this factor with this one, for example --reference variant=baseline.",
+    help="Reference level to compare the factor's other levels with, for example variant=baseline.",
 )
-@click.option("--metric", required=True, metavar="NAME", help="The column to compare, for example elapsed_s.")
+@click.option("--metric", required=True, metavar="NAME", help="Column to compare, for example elapsed_s.")
 @only_option(
-    "Compare only in these cells, for example --only link=e0. You may name several levels of a factor. "
+    "Compare only these cells, for example --only link=e0. Several levels of one factor are alternatives. "
     "Repeat the option to add more cells."
 )
 @click.option("--role", metavar="ROLE", help="Compare only flows with this role.  [default: all]")
@@ -107,14 +108,14 @@ def show_command(
     type=click.Choice(["holm", "none"]),
     default="holm",
     show_default=True,
-    help="How p values account for the number of comparisons in the table.",
+    help="Correction of p values for the number of comparisons in the table.",
 )
 @click.option(
     "--plot",
     type=PATH,
     metavar="FILE",
-    help="Also draw the differences and their intervals as a forest plot, into this new file: .png, .svg or "
-    ".pdf.",
+    help="Also draw a forest plot of the differences and their intervals to this new file (.png, .svg or "
+    ".pdf).",
 )
 @table_out_option
 @quiet_option
@@ -130,35 +131,34 @@ def compare_command(
     out: Path | None,
     quiet: bool,
 ) -> None:
-    """Compare the levels of a factor with a reference, in pairs.
+    """Compare the levels of a factor with a reference level, in pairs.
 
-    DIR is a results folder. A cell's replications of the same set and number met the same link states and
-    start times at every level, so lasthop subtracts them in pairs. There is a comparison for each other level
-    of the factor, in each combination of the other factors and flow role. It shows:
+    DIR is a results folder. Replications with the same set and number met the same link states and start
+    times at every level, so lasthop compares them in pairs. The table has a row for each level other than the
+    reference, combination of the other factors, and role (a flow's name in the scenario):
 
     \b
-      difference  mean of the pairs, level less reference, with Student's 95 % interval
-      change      the difference as a share of the reference's mean; not given for scores such as MOS
-      median      of the pairs, with a 95 % interval by percentile bootstrap (2000 resamples)
+      difference  mean of level minus reference over the pairs, with Student's 95 % interval
+      change      the difference as a share of the reference's mean; omitted for scores such as MOS
+      median      of the pairs, with a 95 % percentile bootstrap interval (2000 resamples)
       d_z         Cohen's effect size for pairs: mean over standard deviation
       p           of the paired t test, for the mean
       rank p      of Wilcoxon's signed-rank test, for pairs that are far from normal
 
-    Times and rates are compared by their ratio: means are geometric, and interval, d_z and p come from
-    Student's interval and test of the logarithms. The column 'means' of --out tells which means these are.
+    Times and rates are compared by their ratio: means are geometric, and interval, d_z and p are computed
+    from logarithms. The column 'means' of --out states the kind of mean.
 
-    Among many p values some are small by chance. Holm's correction covers all comparisons in the table: the
-    probability that it calls any of them significant by chance is at most 5 %. It cannot cover tables that
-    you looked at and discarded, so choose metric, cells and flows before you look at the results.
+    Among many p values, some are small by chance. Holm's correction limits the probability of any false
+    positive in the table to 5 %. It cannot account for tables that you looked at and discarded, so choose
+    metric, cells and flows before you look at the results.
 
-    Replications without a partner are left out and counted. So are pairs with a missing value: a flow that
-    did not finish has no elapsed time. Its rates and counts are those up to the time it was cut, and they are
-    compared.
+    Replications without a partner are left out and counted, and so are pairs with a missing value: a flow
+    that did not finish has no elapsed time. Its rates and counts up to the time it was cut off are compared.
 
     After 'lasthop run --until', intervals and p values hold over all looks.
 
-    --out writes more columns: p values before the correction, the matched-pairs rank-biserial correlation,
-    and what was left out. They are in the units of the records.
+    --out adds columns, in the units of the records: uncorrected p values, the matched-pairs rank-biserial
+    correlation, and the numbers of pairs left out.
 
     Example: lasthop results compare results/kulve2003 --reference variant=eifel --metric elapsed_s
     --plot forest.pdf
@@ -182,10 +182,7 @@ def compare_command(
 
 
 def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
-    """Return the start of the answer, printed after a run.
-
-    It is `None` for a study, which printed its comparison.
-    """
+    """Return the lines printed after a run; `sections` is `None` for a study with published numbers."""
     from lasthop.present.answer.show import Shown, answer_lines
 
     command = f"lasthop results show {shlex.quote(str(folder))}"
@@ -197,7 +194,7 @@ def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
 
 
 def _precision(folder: Path, rows: int | None = None, rest: str = "") -> list[str]:
-    """Say how precise results are if precision ended them; say nothing for a given number of replications."""
+    """Return how precise results are; no lines if they were run without --until."""
     manifest = finished(folder)
     if UNTIL not in manifest:
         return []

@@ -15,30 +15,30 @@ _folder_option = click.option(
     default=baselines.FOLDER,
     show_default=True,
     metavar="DIR",
-    help="The folder that holds the baselines.",
+    help="Folder that holds the baselines.",
 )
 
 
 @click.group("baseline")
 def baseline_group() -> None:
-    """Keep records of a version to compare later ones with.
+    """Save, list and remove baseline results.
 
-    A baseline is a small folder with the tables of finished results and their manifest, without captures
-    and report. Keep it in a repository, or in the cache of your continuous integration. Claims compare with
-    it: p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline).
+    A baseline is a small folder with the tables and the manifest of finished results, without captures and
+    report. Keep it in a repository or in the cache of your CI. Claims compare later versions with it:
+    p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline).
     """
 
 
 @baseline_group.command("save")
 @click.argument("name")
 @click.option(
-    "--from", "results", type=FOLDER, metavar="DIR", help="The finished results.  [default: results/NAME]"
+    "--from", "results", type=FOLDER, metavar="DIR", help="Results folder to save.  [default: results/NAME]"
 )
 @_folder_option
-@click.option("--overwrite", is_flag=True, help="Replace the baseline of this name.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing baseline of this name.")
 @quiet_option
 def save_command(*, name: str, results: Path | None, folder: Path, overwrite: bool, quiet: bool) -> None:
-    """Save the records of finished results.
+    """Save finished results as baseline NAME.
 
     Example: lasthop check baseline save upload
     """
@@ -58,16 +58,17 @@ def list_command(*, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    found = list(baselines.saved(folder))
-    if not found:
+    saved = list(baselines.saved(folder))
+    if not saved:
         click.echo(f"There are no baselines in {folder}.")
         return
     table = Table(box=None, pad_edge=False)
     for title in ("baseline", "engine", "cells", "replications", "lasthop", "kB"):
         table.add_column(title, no_wrap=True)
-    for one in found:
-        cells, replications, size = str(one.cells), str(one.replications), f"{one.bytes / 1000:.0f}"
-        table.add_row(one.folder.name, one.engine, cells, replications, one.version, size)
+    for baseline in saved:
+        counts = str(baseline.cells), str(baseline.replications)
+        size = f"{baseline.bytes / 1000:.0f}"
+        table.add_row(baseline.folder.name, baseline.engine, *counts, baseline.version, size)
     Console(width=1000, highlight=False).print(table)
 
 
@@ -76,7 +77,7 @@ def list_command(*, folder: Path) -> None:
 @_folder_option
 @quiet_option
 def remove_command(*, name: str, folder: Path, quiet: bool) -> None:
-    """Remove a baseline.
+    """Remove baseline NAME.
 
     Example: lasthop check baseline remove upload
     """

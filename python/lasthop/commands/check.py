@@ -11,7 +11,7 @@ from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import COUNT, junit_option
 from lasthop.common.errors import InputError
 
-_TOLD_QUIETLY = (NOT_UPHELD, UNDECIDED, NOT_RUN)
+_PRINTED_IF_QUIET = (NOT_UPHELD, UNDECIDED, NOT_RUN)
 _AT_MOST = 1000
 
 
@@ -24,15 +24,15 @@ def _command_for(source: str) -> str:
     cls=LazyGroup,
     sections={
         "Commands": {
-            "run": ("check:check_command", "Run scenarios and judge their claims."),
-            "results": ("claims:claims_command", "Judge the claims of a scenario by finished results."),
-            "baseline": ("baseline:baseline_group", "Keep records of a version to compare later ones with."),
+            "run": ("check:check_command", "Run scenarios and check their claims."),
+            "results": ("claims:claims_command", "Check the claims of a scenario against finished results."),
+            "baseline": ("baseline:baseline_group", "Save, list and remove baseline results."),
         }
     },
     default=_command_for,
 )
 def check_group() -> None:
-    """Judge the claims of a scenario, for CI.
+    """Check a scenario's claims about its results, for CI.
 
     'lasthop check FILE...' is short for 'lasthop check run FILE...', and 'lasthop check DIR' for 'lasthop
     check results DIR'.
@@ -47,8 +47,8 @@ def check_group() -> None:
     "--baseline",
     type=PATH,
     metavar="DIR",
-    help="Records that claims call 'baseline': a folder made by 'lasthop check baseline save', a folder with "
-    "several of them, or finished results.  [default: baselines/NAME, if it exists]",
+    help="Results that claims call 'baseline': a folder from 'lasthop check baseline save', a folder with "
+    "several of them, or a results folder.  [default: baselines/NAME, if it exists]",
 )
 @click.option(
     "--replications", type=COUNT, metavar="N", help="Replications per cell.  [default: the scenario's]"
@@ -56,20 +56,20 @@ def check_group() -> None:
 @click.option(
     "--until-decided",
     is_flag=True,
-    help="Add replications until no claim is undecided: lasthop judges after 10, 16, 25, 40, 63, 100, ... "
-    "of them. The verdicts of all looks together keep the probability of error of one.",
+    help="Add replications until no claim is undecided. Claims are checked after 10, 16, 25, 40, 63, 100, "
+    "... replications; the error probability over all checks is that of a single one.",
 )
 @click.option(
     "--at-most",
     type=COUNT,
     metavar="N",
-    help=f"With --until-decided: the most replications per cell.  [default: {_AT_MOST}]",
+    help=f"With --until-decided: maximum number of replications per cell.  [default: {_AT_MOST}]",
 )
 @click.option(
     "--out",
     type=PATH,
     metavar="DIR",
-    help="Folder for the results of a single FILE, which keeps the runs it holds.  [default: results/NAME]",
+    help="Results folder for a single FILE; runs in it are reused.  [default: results/NAME]",
 )
 @junit_option
 @click.option(
@@ -77,7 +77,7 @@ def check_group() -> None:
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write the verdicts with all their numbers to this file.",
+    help="Also write the verdicts with all their numbers to this JSON file.",
 )
 @click.option(
     "--format",
@@ -85,7 +85,7 @@ def check_group() -> None:
     type=click.Choice(["text", "github"]),
     default="text",
     show_default=True,
-    help="github: also print annotations, which GitHub shows at the lines of the claims.",
+    help="Output format. github: also print annotations, which GitHub shows at the lines of the claims.",
 )
 @judging_options
 @click.pass_context
@@ -105,24 +105,23 @@ def check_command(
     quiet: bool,
     **_: object,
 ) -> int:
-    """Run scenarios and judge their claims.
+    """Run scenarios and check their claims.
 
-    FILE is a scenario with claims: [[claim]] in the file itself, or in NAME.claims.toml beside it. A claim
-    compares means, quantiles and other statistics of metrics, such as p95(elapsed_s) < 9. It may compare
-    them with those of an earlier version: p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline).
-    docs/reference/claims.md describes the language, docs/guides/ci.md its use in CI and with git bisect.
+    FILE is a scenario with claims: [[claim]] in the file itself, or in NAME.claims.toml next to it. A claim
+    is a statement about means, quantiles and other statistics of metrics, such as p95(elapsed_s) < 9. It may
+    refer to an earlier version: p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline). docs/reference/claims.md
+    describes the language, docs/guides/ci.md its use in CI and with git bisect.
 
-    lasthop runs what is missing, as 'lasthop run' does. For each claim it prints the verdict, the numbers,
-    and the command that explains the run that contradicts the claim most. With --quiet it
-    prints only claims that are not upheld.
+    Like 'lasthop run', this runs only what is missing. For each claim it prints the verdict, the numbers, and
+    the command that explains the run that contradicts the claim most. With --quiet, it omits upheld claims.
 
     \b
     Exit codes:
       0    every claim is upheld
       4    a claim is not upheld
-      5    no claim fails, but one is undecided: its interval reaches to both sides
+      5    no claim fails, but one is undecided: its interval extends to both sides
       3    the live engine left runs that are too late to be valid
-      125  a kernel that is to be tested cannot be built; 'git bisect run' skips it
+      125  the kernel under test cannot be built; 'git bisect run' skips the commit
 
     Example: lasthop check run upload.toml --baseline baselines/upload --junit verdicts.xml
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
@@ -130,32 +129,34 @@ def check_command(
     from lasthop.analysis.checks.judge import Ways, check_file, exit_code
 
     if out is not None and len(files) > 1:
-        raise InputError("--out is the folder for one scenario's results; check the files one by one.")
+        raise InputError("--out holds the results of one scenario; check the files one at a time.")
     if at_most is not None and not until_decided:
-        raise InputError("--at-most limits --until-decided: give both, or --replications.")
+        raise InputError("--at-most needs --until-decided; for a fixed number, give --replications instead.")
     if until_decided and context.params["replications"] is not None:
-        raise InputError("--until-decided chooses the number of replications; give --at-most instead.")
+        raise InputError(
+            "--until-decided chooses the number of replications; replace --replications by --at-most."
+        )
     asked = asked_of_judge(context)
     limit = (at_most or _AT_MOST) if until_decided else None
     ways = Ways(out, baseline, limit, jobs, quiet)
     checked = []
     for file in files:
-        one = check_file(file, asked, ways)
-        checked.append(one)
+        result = check_file(file, asked, ways)
+        checked.append(result)
         if not quiet:
-            click.echo("\n".join([tell.head(one), *one.warnings]))
-        for judged in one.judged:
-            if not quiet or judged.outcome.verdict in _TOLD_QUIETLY:
-                click.echo("\n".join(tell.lines(one, judged)))
-        for line in tell.as_github(one) if style == "github" else ():
+            click.echo("\n".join([tell.head(result), *result.warnings]))
+        for judged in result.judged:
+            if not quiet or judged.outcome.verdict in _PRINTED_IF_QUIET:
+                click.echo("\n".join(tell.lines(result, judged)))
+        for line in tell.as_github(result) if style == "github" else ():
             click.echo(line)
-        if one.late is not None:
-            click.echo(one.late, err=True)
+        if result.late is not None:
+            click.echo(result.late, err=True)
     if json_file is not None:
         json_file.write_text(tell.as_json(checked), encoding="utf-8")
     if junit_file is not None:
         junit_file.write_bytes(tell.as_junit(checked))
     if not quiet:
         click.echo("\n".join([tell.totals(checked), *tell.advice(checked, until_decided=until_decided)]))
-    verdicts = [judged.outcome.verdict for one in checked for judged in one.judged]
-    return exit_code(verdicts, late=any(one.late for one in checked))
+    verdicts = [judged.outcome.verdict for result in checked for judged in result.judged]
+    return exit_code(verdicts, late=any(result.late for result in checked))

@@ -1,9 +1,9 @@
-"""The command `lasthop`. `lasthop --help` lists its exit codes."""
+"""The command `lasthop`."""
 
 import gc
 
-# A short run makes 72 000 objects, mostly while modules load, and no garbage. A search for garbage would take
-# some 2 % of its time, so it is put off here, before all imports.
+# A short run creates 72 000 objects, mostly while modules load, and no garbage. Collection would take about
+# 2 % of its time, so it is postponed, before all imports.
 gc.set_threshold(150_000)
 
 import os
@@ -20,29 +20,29 @@ from lasthop.commands.output import guarded_output, plain_errors
 from lasthop.common.errors import BuildError, InputError, InterruptedCampaignError, OutputError
 from lasthop.common.version import version
 
-# polars lets its allocator keep freed memory, in arenas for each core, so memory grows with the length of a
-# campaign. It reads this when it is loaded.
+# By default, polars' allocator keeps freed memory in arenas per core, so memory grows during a campaign. It
+# reads this variable when it is loaded.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:50,muzzy_decay_ms:0")
-# Threads for numpy's linear algebra take time to start, and our matrices are too small for them.
+# numpy's threads for linear algebra are slow to start, and the matrices here are too small for them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 EXIT_OK = 0
 EXIT_OUTPUT = 1
 EXIT_INPUT = 2
 EXIT_UNTESTABLE = 125
-"""What is to be tested cannot be built; `git bisect run` skips such a commit."""
+"""The code under test cannot be built; `git bisect run` skips such a commit."""
 EXIT_INTERRUPTED = 130
 
-# The list of `lasthop --help`: each command, its place in `lasthop.commands`, and a sentence.
+# As in `LazyGroup`.
 _SECTIONS = {
     "Run experiments": {
-        "run": ("run:run_command", "Run a scenario file, print the answer and write a report."),
+        "run": ("run:run_command", "Run a scenario file, print the results and write a report."),
         "study": ("study:study_group", "List, show and run published studies."),
         "example": ("example:example_group", "List, show and copy example scenarios."),
         "validate": ("validate:validate_command", "Check scenario files without running them."),
-        "check": ("check:check_group", "Judge the claims of a scenario, for CI."),
-        "evaluate": ("evaluate:evaluate_command", "Evaluate a congestion control as RFC 9743 asks."),
+        "check": ("check:check_group", "Check a scenario's claims about its results, for CI."),
+        "evaluate": ("evaluate:evaluate_command", "Evaluate a congestion control according to RFC 9743."),
     },
-    "Read the answer": {
+    "Read the results": {
         "results": ("results:results_group", "Show, compare and query finished results."),
         "plot": ("plot:plot_command", "Draw results, or one run over time, for a paper."),
         "explain": ("explain:explain_command", "Describe in words what happened in one run."),
@@ -51,16 +51,16 @@ _SECTIONS = {
     },
     "Use measurements": {
         "analyze": ("analyze:analyze_command", "Compute flow metrics from packet captures."),
-        "fit": ("fit:fit_command", "Fit a scenario to a measured line."),
+        "fit": ("fit:fit_command", "Fit a scenario to measurements of an access line."),
     },
     "Use real TCP stacks and programs": {
-        "shell": ("shell:shell_command", "Run a program behind a last hop, once or many times."),
-        "kernel": ("kernel:kernel_group", "Build and list the guest kernels of the kernel engine."),
+        "shell": ("shell:shell_command", "Run a program behind an emulated last hop, once or many times."),
+        "kernel": ("kernel:kernel_group", "Build and list guest kernels for the kernel engine."),
         "packetdrill": ("packetdrill:packetdrill_command", "Run packetdrill scripts, which test TCP."),
         "crosscheck": ("crosscheck:crosscheck_command", "Compare engines on a scenario, ACK by ACK."),
     },
 }
-# Names of the version before this one, and what replaces them.
+# Command names of the previous version, and their replacements.
 _RENAMED = {
     "anova": "results factors",
     "baseline": "check baseline",
@@ -78,10 +78,8 @@ _RENAMED = {
 
 
 class _Commands(LazyGroup):
-    """The commands in the order in which users need them."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace an old name of a command by its new one, and print that."""
+        """Replace an old command name by the new one, with a note."""
         if args and args[0] in _RENAMED:
             new = _RENAMED[args[0]]
             if not ctx.resilient_parsing:
@@ -98,18 +96,19 @@ class _Commands(LazyGroup):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""
     \b
-    Exit codes: 0 done; 2 wrong request; 4 a claim, section, script or program failed; 5 undecided;
-    130 stopped. Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"
+    Exit codes: 0 success; 1 output failed; 2 invalid input; 3 the live engine left runs too late;
+    4 a claim, section, script or program failed; 5 undecided; 125 build failed; 130 interrupted.
+    Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"
     """,
 )
 @click.version_option(version(), "--version", "-V", prog_name="lasthop")
 def cli() -> None:
-    """Run experiments with transport protocols over a slow, lossy or congested last hop.
+    """Run transport protocol experiments over a slow, lossy or congested last hop.
 
     \b
-      lasthop example copy two-flows     # an example: two-flows.toml
-      lasthop run two-flows.toml         # a first experiment and its answer
-      lasthop results results/two-flows  # the answer again, with more options
+      lasthop example copy two-flows     # copy an example: two-flows.toml
+      lasthop run two-flows.toml         # run it and print the results
+      lasthop results results/two-flows  # print the results again, with more options
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
 
 
@@ -118,12 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with plain_errors():
         code = _invoke(arguments)
     if arguments is None:
-        # When an interpreter ends, it searches all objects for garbage, which takes a sixth of a short run.
-        # DuckDB then takes the objects that were not searched for leaks, and prints them.
+        # On exit, the interpreter searches all objects for garbage, which takes a sixth of a short run. With
+        # DuckDB, skipping that would print warnings about leaks.
         if "duckdb" not in sys.modules:
             gc.freeze()
         if threading.active_count() > 1:
-            # Threads left in the middle of a run must not come back to an interpreter that is closing.
+            # Threads in the middle of a run must not return to an interpreter that is shutting down.
             sys.stdout.flush()
             os._exit(code)
     return code
@@ -131,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _invoke(arguments: Sequence[str] | None) -> int:
     if "_LASTHOP_COMPLETE" in os.environ:
-        import_module("lasthop.commands.completion")  # tells bash how to complete
+        import_module("lasthop.commands.completion")  # registers completion in bash
     try:
         with guarded_output():
             code = cli.main(
@@ -154,8 +153,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
         click.echo(f"Error: {error}", err=True)
         return EXIT_OUTPUT
     except OSError as error:
-        # The error concerns a place that the user named, or one below it: too long, no permission, a loop of
-        # links.
+        # A path from the command line, or below it, is unusable: too long, no permission, a loop of links.
         if error.filename is None:
             raise
         click.echo(f"Error: Cannot use {os.fsdecode(error.filename)}: {error.strerror}.", err=True)

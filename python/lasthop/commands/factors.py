@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lasthop.analysis.statistics.sensitivity import Sensitivity
 
 _DOUBTFUL = 0.8
-"""A polynomial that predicts less of the variation than this is a poor model of the response."""
+"""A polynomial that predicts a smaller share of the variation is a poor model of the response."""
 
 
 @click.command("factors")
@@ -29,23 +29,23 @@ _DOUBTFUL = 0.8
     "--metric",
     required=True,
     metavar="NAME",
-    help="The column to explain, for example elapsed_s. Analysis of variance needs a number in every row.",
+    help="Column to explain, for example elapsed_s. Analysis of variance needs a number in every row.",
 )
 @list_option(
     "--factors",
     "factors",
-    "Analyse the variance by these factors. Every combination of their levels must be present.  [default: "
-    "all factors with several levels]",
+    "Factors of the analysis of variance. Every combination of their levels must be present.  [default: all "
+    "factors with several levels]",
 )
 @only_option(
     "Use only these rows. Choose one level of every factor that you do not analyse, for example --only "
-    "link=wan. In FILE.csv you may name any column."
+    "link=wan. For FILE.csv, any column can be used."
 )
 @click.option(
     "--role",
     metavar="ROLE",
-    help="Take the metric from the flows with this role, from this page load or from the short flows of "
-    "these hosts.  [default: the mean over all of a run]",
+    help="Role (a flow's name in the scenario), page load or hosts with short flows to take the metric "
+    "from.  [default: the mean over all of a run]",
 )
 @click.option(
     "--confidence",
@@ -53,7 +53,7 @@ _DOUBTFUL = 0.8
     default=0.90,
     show_default=True,
     metavar="C",
-    help="Confidence level of the intervals of an analysis of variance.",
+    help="Confidence level of the intervals in the analysis of variance, from 0 to 1.",
 )
 @table_out_option
 @quiet_option
@@ -73,20 +73,20 @@ def factors_command(
     DIR is a results folder. The metric is a column of runs.parquet, or else of pages.parquet, shorts.parquet
     or flows.parquet; then a run's value is the mean over its page loads, short flows or flows. FILE.csv is
     any table with a line per value and columns for the factors and the metric; its columns 'set' and
-    'replication' identify the replications of a cell.
+    'replication' identify the replications of a cell (combination of factor levels).
 
     Factors with levels: analysis of variance. The sum of squares about the overall mean is divided among the
     factors, the pairs of factors (how much the effect of one factor depends on the level of the other), and
-    the rest. The rest is the error between replications; without replications it is the interactions of three
-    or more factors. F, p and the intervals are relative to the rest. The effect of a level is the difference
-    of its mean from the overall mean; if its interval contains 0, the effect may be chance. Every combination
-    of levels must occur equally often. After Jain, The Art of Computer Systems Performance Analysis, chapters
-    20 to 23.
+    the rest: the error between replications or, without replications, the interactions of three or more
+    factors. F, p and the intervals are relative to the rest. The effect of a level is the difference of its
+    mean from the overall mean; if its interval contains 0, the effect may be chance. Every combination of
+    levels must occur equally often. See Jain, The Art of Computer Systems Performance Analysis, chapters 20
+    to 23.
 
-    Sampled ranges (factors with from and to), unless you give --factors: Sobol indices of the metric's mean
-    over the replications. The first-order index of a factor is the share of the variance that it explains
-    alone; its total index adds its interactions. A factor with a total index near 0 does not matter in this
-    space. lasthop fits a sparse polynomial to the sample, computes the indices from it, and prints how much
+    Sampled ranges (factors with 'from' and 'to'), without --factors: Sobol indices of the metric's mean over
+    the replications. The first-order index of a factor is the share of the variance that it explains alone;
+    its total index adds its interactions. A factor with a total index near 0 does not matter within these
+    ranges. lasthop fits a sparse polynomial to the sample, computes the indices from it, and prints how much
     of the variation the polynomial predicts at points left out of the fit. The intervals are a 95 %
     percentile bootstrap over the points.
 
@@ -164,13 +164,12 @@ def _lines(sensitivity: Sensitivity) -> Iterator[str]:
         "it explains."
     )
     if sensitivity.noise is not None:
-        text += (
-            f" Replications of a cell make {100 * sensitivity.noise:.1f} % of the variation of single runs."
-        )
+        noise = f"{100 * sensitivity.noise:.1f} %"
+        text += f" Replications of a cell account for {noise} of the variation of single runs."
     yield from textwrap.wrap(text, limit)
     if indices.predicted < _DOUBTFUL:
         yield from textwrap.wrap(
-            "Note: that is little, so do not rely on these indices. Sample more points with --points, or "
+            "Note: this is little, so do not rely on these indices. Sample more points with --points, or run "
             "more replications if the metric is noisy.",
             limit,
         )

@@ -15,12 +15,11 @@ from lasthop.common.metrics.dictionary import Metric, dictionary
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @table_out_option
 def metrics_command(*, names: Sequence[str], out: Path | None) -> None:
-    """Define the columns of the results.
+    """Describe the columns of the results, with units.
 
-    Without NAME, it lists every column of every table: its unit and its definition. NAME is a column, for
-    example rtt_p95_s, or a table: flows, pages, shorts, hops, runs, or summary, which holds columns that only
-    summary.csv and printed answers have. The Parquet files carry the same units and definitions as metadata
-    of their columns.
+    NAME is a column, for example rtt_p95_s, or a table: flows, pages, shorts, hops, runs, or summary, for the
+    columns that are only in summary.csv and printed results. Without NAME, all columns of all tables are
+    listed. The Parquet files contain the same units and definitions as column metadata.
 
     Example: lasthop results metrics elapsed_s runs
     """
@@ -36,18 +35,17 @@ def metrics_command(*, names: Sequence[str], out: Path | None) -> None:
 
 
 def _chosen(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics of these names or tables, or all metrics; refuse an unknown name."""
     tables = dictionary()
     chosen: list[Metric] = []
     for name in names or tables:
-        found = list(tables.get(name, {}).values()) or [own[name] for own in tables.values() if name in own]
-        if not found:
+        matches = [*tables.get(name, {}).values()] or [own[name] for own in tables.values() if name in own]
+        if not matches:
             known = [*tables, *(column for metrics in tables.values() for column in metrics)]
             raise InputError(
-                f"There is no column and no table '{name}'; did you mean '{nearest(name, known)}'? "
+                f"There is no column or table '{name}'; did you mean '{nearest(name, known)}'? "
                 "'lasthop results metrics' lists them all."
             )
-        chosen += found
+        chosen += matches
     return chosen
 
 

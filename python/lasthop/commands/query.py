@@ -1,8 +1,7 @@
 """The command `lasthop results query`: SQL over the records of finished results.
 
-The records are read into tables in memory; then DuckDB loses access to files and network. Views over the
-files would read less. But then the files must stay open to DuckDB, and a query may hold a COPY that writes
-to them.
+The records are read into tables in memory, before DuckDB loses access to files and network. Views over the
+files would read less, but DuckDB would need access to files, and a query may contain a COPY that writes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _FILES = {"flows": FLOWS, "runs": RUNS, "pages": PAGES, "shorts": SHORTS, "hops": HOPS, "stations": STATIONS}
 _FOLDER = "folder"
 _ROWS = 100
-"""Number of rows that are printed of a result."""
+"""Maximum number of rows printed."""
 _DIGITS = 6
 _GAP = 2
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
@@ -54,16 +53,15 @@ _SHUT_OFF: dict[str, str | bool | int | float | list[str]] = {
 @table_out_option
 @quiet_option
 def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, quiet: bool) -> None:
-    """Answer an SQL query from finished results.
+    """Query finished results with SQL.
 
     DIR is a results folder. Its files flows.parquet, runs.parquet, pages.parquet, shorts.parquet,
-    hops.parquet and stations.parquet, if it has them, are the tables flows, runs, pages, shorts, hops and
-    stations. If you give several folders, each table holds the rows of all of them, and its column 'folder'
-    says where a row comes from.
-    Without SQL, lasthop lists the tables and their columns.
+    hops.parquet and stations.parquet, as far as they exist, are the tables flows, runs, pages, shorts, hops
+    and stations. With several folders, each table contains the rows of all folders, and the column 'folder'
+    states their origin. Without SQL, lasthop lists the tables and their columns.
 
-    SQL is one query in DuckDB's dialect. It can only read these tables: it cannot write, and it reaches no
-    other file and no network. Numbers keep the units that their column names state, such as _s and _Bps. The
+    SQL is one query in DuckDB's dialect. It can only read these tables: it cannot write, and has no access to
+    other files or the network. Numbers are in the units of their column names, such as _s and _Bps. The
     terminal shows six digits and up to 100 rows; --out writes everything.
 
     Example: lasthop results query results/queue
@@ -93,31 +91,31 @@ def query_command(*, folder: Path, others: tuple[str, ...], out: Path | None, qu
 
 
 def _folders_and_sql(first: Path, others: Sequence[str]) -> tuple[list[Path], str | None]:
-    """Tell folders from SQL: a query has several words and comes last."""
+    """Separate folders from SQL: a query has several words and comes last."""
     folders, words = [first], list(others)
     sql = words.pop() if words and not _is_folder(words[-1]) and len(words[-1].split()) != 1 else None
     for word in words:
         if not _is_folder(word):
             raise InputError(
-                f"{word!r} is no folder. Give folders first, then one query in quotation marks, for example "
+                f"{word!r} is not a folder. Give folders first, then one query in quotes, for example "
                 f'"SELECT * FROM flows".'
             )
         folders.append(Path(word))
     resolved = [folder.resolve() for folder in folders]
     for place, folder in enumerate(folders):
         if resolved[place] in resolved[:place]:
-            raise InputError(f"{folder} is given twice; its rows would count twice. Give each folder once.")
+            raise InputError(f"{folder} appears twice, so its rows would count twice; give each folder once.")
     return folders, sql
 
 
 def _is_folder(word: str) -> bool:
-    # A query may be longer than a path can be, which pathlib calls an error.
+    # pathlib raises an error for a query that is longer than a path can be.
     return bool(word) and os.path.isdir(word)  # noqa: PTH112
 
 
 @contextmanager
 def _connected(folders: Sequence[Path]) -> Iterator[DuckDBPyConnection]:
-    """Open a database in memory that holds the records of finished results, and can reach nothing else."""
+    """Open a database in memory that contains the records and has no access to anything else."""
     with extra(SQL, "lasthop results query"):
         import duckdb
 
@@ -129,32 +127,28 @@ def _connected(folders: Sequence[Path]) -> Iterator[DuckDBPyConnection]:
     with duckdb.connect(":memory:", config=_SHUT_OFF) as connection:
         try:
             for table, name in _FILES.items():
-                _load(
-                    connection,
-                    table,
-                    [folder / name for folder in folders if (folder / name).is_file()],
-                    folders,
-                )
+                files = [folder / name for folder in folders if (folder / name).is_file()]
+                _load(connection, table, files, several=len(folders) > 1)
         except duckdb.Error as error:
-            named = ", ".join(map(str, folders))
-            raise InputError(f"Cannot read the records in {named}: {str(error).splitlines()[0]}") from error
+            places = ", ".join(map(str, folders))
+            raise InputError(f"Cannot read the records in {places}: {str(error).splitlines()[0]}") from error
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield connection
 
 
-def _load(connection: DuckDBPyConnection, table: str, files: Sequence[Path], folders: Sequence[Path]) -> None:
-    """Read the files of one table, each with the name of its folder if there are several folders."""
-    source = "FROM read_parquet(?, hive_partitioning = false)"  # a folder such as rate=5 is no column
+def _load(connection: DuckDBPyConnection, table: str, files: Sequence[Path], *, several: bool) -> None:
+    """Create a table from files; with `several`, with a column for the folder."""
+    source = "FROM read_parquet(?, hive_partitioning = false)"  # a folder such as rate=5 is not a column
     parts, values = [], []
     for file in files:
         path, columns = glob.escape(str(file.resolve())), "*"
-        if len(folders) > 1:
-            # Like a factor that is named like a measured column.
-            taken = any(
-                name == _FOLDER for name, *_ in connection.execute(f"DESCRIBE {source}", [path]).fetchall()
+        if several:
+            # A factor of this name is renamed, as if it had the name of a measured column.
+            names = [name for name, *_ in connection.execute(f"DESCRIBE {source}", [path]).fetchall()]
+            columns = f"? AS {_FOLDER}, *" + (
+                f" RENAME ({_FOLDER} AS factor_{_FOLDER})" if _FOLDER in names else ""
             )
-            columns = f"? AS {_FOLDER}, *" + (f" RENAME ({_FOLDER} AS factor_{_FOLDER})" if taken else "")
             values.append(str(file.parent))
         parts.append(f"SELECT {columns} {source}")
         values.append(path)
@@ -163,7 +157,6 @@ def _load(connection: DuckDBPyConnection, table: str, files: Sequence[Path], fol
 
 
 def _tables(connection: DuckDBPyConnection) -> dict[str, dict[str, str]]:
-    """Return the type of each column of each table."""
     return {
         table: {name: str(kind) for name, kind, *_ in connection.execute(f"DESCRIBE {table}").fetchall()}
         for table in _FILES
@@ -182,7 +175,7 @@ def _contents(connection: DuckDBPyConnection) -> pl.DataFrame:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let Ctrl-C end the process: DuckDB looks for signals only between its tasks, and one may take days."""
+    """Let Ctrl-C end the process: DuckDB checks for signals only between tasks, which may take days."""
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -191,7 +184,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def _answer(connection: DuckDBPyConnection, sql: str) -> pl.DataFrame:
-    """Run one query; raise InputError with one line that says what is wrong with it."""
+    """Run one query; raise `InputError` with a one-line reason if it fails."""
     import duckdb
 
     try:
@@ -199,28 +192,25 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pl.DataFrame:
         reading = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # PIVOT is several statements
         if len(statements) != 1 or statements[0].type not in reading:
             raise InputError(
-                "SQL: give one query that reads: SELECT, FROM, WITH, PIVOT, DESCRIBE, SUMMARIZE or SHOW."
+                "SQL: give one query that only reads: SELECT, FROM, WITH, PIVOT, DESCRIBE, SUMMARIZE or SHOW."
             )
         relation = connection.sql(sql)
         if relation is None:
             raise InputError("SQL: the query has no result.")
-        return _fetched(relation)
+        return _fetch(relation)
     except duckdb.Error as error:
-        raise InputError(f"SQL: {_told(str(error), sql, _tables(connection))}") from error
+        raise InputError(f"SQL: {_explain(str(error), sql, _tables(connection))}") from error
 
 
-def _fetched(relation: DuckDBPyRelation) -> pl.DataFrame:
-    """Fetch a result in types that every file format has: all but numbers and truth values become text."""
+def _fetch(relation: DuckDBPyRelation) -> pl.DataFrame:
+    """Fetch a result in types that all file formats support: numbers, booleans, and text for the rest."""
     names = relation.columns
-    doubled = [name for place, name in enumerate(names) if name in names[:place]]
-    if doubled:
-        raise InputError(
-            f"SQL: two columns are called '{doubled[0]}'. Give one of them another name with AS."
-        )
+    if duplicates := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise InputError(f"SQL: two columns are called '{duplicates[0]}'; rename one of them with AS.")
     kinds = [_kind(str(kind)) for kind in relation.types]
     quoted = ['"{}"'.format(name.replace('"', '""')) for name in names]
     plain = [f"CAST({name} AS {kind}) AS {name}" for name, (kind, _) in zip(quoted, kinds, strict=True)]
-    # As rows: if polars takes results through Arrow, DuckDB complains of leaks when the process ends.
+    # As rows: if polars reads results through Arrow, DuckDB reports leaks when the process ends.
     rows = relation.project(", ".join(plain)).fetchall()
     return pl.DataFrame(
         rows, schema=dict(zip(names, (dtype for _, dtype in kinds), strict=True)), orient="row"
@@ -228,7 +218,6 @@ def _fetched(relation: DuckDBPyRelation) -> pl.DataFrame:
 
 
 def _kind(kind: str) -> tuple[str, type[pl.DataType]]:
-    """Return the types of DuckDB and polars for a column of a result."""
     if _WHOLE.fullmatch(kind):
         return "BIGINT", pl.Int64
     if _REAL.fullmatch(kind):
@@ -236,8 +225,8 @@ def _kind(kind: str) -> tuple[str, type[pl.DataType]]:
     return ("BOOLEAN", pl.Boolean) if kind == "BOOLEAN" else ("VARCHAR", pl.String)
 
 
-def _told(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
-    """Shorten DuckDB's message on a query to a line, and name the nearest column or table."""
+def _explain(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
+    """Shorten DuckDB's message to one line, and suggest the nearest column or table."""
     text = re.split(r"\n\n|\n\s*Candidate", message)[0].partition("Error: ")[2] or message
     listed = ", ".join(tables)
     if "disabled by configuration" in text:
@@ -259,7 +248,6 @@ def _told(message: str, sql: str, tables: dict[str, dict[str, str]]) -> str:
 
 
 def _show(frame: pl.DataFrame, indent: int = 0) -> None:
-    """Print the first rows of a table: numbers to the right, text to the left."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -270,7 +258,7 @@ def _show(frame: pl.DataFrame, indent: int = 0) -> None:
         shown.add_column(Text(name), justify="right" if kind.is_numeric() else "left", no_wrap=True)
     for row in rows:
         shown.add_row(*map(Text, row))
-    # Half a number is none: a line that is too long for the terminal wraps.
+    # Numbers are never truncated: long lines wrap.
     columns = zip(frame.columns, *rows, strict=True)
     width = sum(max(Text(text).cell_len for text in column) + _GAP for column in columns)
     console = Console(width=max(width, 1), highlight=False)
@@ -279,14 +267,11 @@ def _show(frame: pl.DataFrame, indent: int = 0) -> None:
     for line in capture.get().splitlines():
         click.echo(f"{'':{indent}}{line.rstrip()}")
     if frame.height > _ROWS:
-        click.echo(f"... and {frame.height - _ROWS} more rows: --out FILE writes all of them.")
+        click.echo(f"... and {frame.height - _ROWS} more rows; --out FILE writes all of them.")
 
 
 def _text(value: object) -> str:
-    """Write a value.
-
-    A number has at least six digits before it is rounded, and never loses one before the point.
-    """
+    """Format a value: numbers with six significant digits, and all digits before the decimal point."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""The command `lasthop results`: everything that reads finished results."""
+"""The command `lasthop results`."""
 
 import click
 
@@ -13,16 +13,16 @@ from lasthop.commands.basic import LazyGroup
             "show": ("answer:show_command", "Print the results of a finished run."),
             "compare": (
                 "answer:compare_command",
-                "Compare the levels of a factor with a reference, in pairs.",
+                "Compare the levels of a factor with a reference level, in pairs.",
             ),
             "factors": (
                 "factors:factors_command",
                 "Compute how much of a metric's variation each factor explains.",
             ),
-            "query": ("query:query_command", "Answer an SQL query from finished results."),
-            "metrics": ("metrics:metrics_command", "Define the columns of the results."),
-            "size": ("size:size_command", "Show how many runs a results folder holds, and its size."),
-            "gc": ("size:gc_command", "Remove stored runs that the last command in DIR does not use."),
+            "query": ("query:query_command", "Query finished results with SQL."),
+            "metrics": ("metrics:metrics_command", "Describe the columns of the results, with units."),
+            "size": ("size:size_command", "Show the number of runs in a results folder, and its size."),
+            "gc": ("size:gc_command", "Remove stored runs that the last command did not use."),
         }
     },
     default=lambda _: "show",

@@ -75,11 +75,11 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     for condition in identity.get("until", ()) if identity is not None else ():
         yield f"{'until':<12}{condition}"
     lacking = holding.asked - holding.there
-    yield f"{'runs':<12}{holding.asked} asked for, {holding.there} there, {lacking} missing"
+    yield f"{'runs':<12}{holding.asked} requested, {holding.there} stored, {lacking} missing"
     for cell, count in [item for item in holding.missing.items() if item[1]][:_CELLS_NAMED]:
         yield f"{'':<12}{count} missing of {cell or 'the only cell'}"
     others = sum(piece.count for piece in holding.unused)
-    yield f"{'others':<12}{others} runs that the last command did not ask for"
+    yield f"{'others':<12}{others} runs that the last command did not use"
     tables = sum(_bytes(folder / name) for name in RECORDS)
     sizes = (("store", _bytes(folder / STORE)), ("tables", tables), ("captures", _bytes(folder / TRACES)))
     yield f"{'size':<12}" + ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes)
@@ -87,11 +87,11 @@ def _describe(folder: Path, holding: Holding) -> Iterator[str]:
     yield f"{'simulated':<12}{runs} runs in {wall_s:.2f} s"
     manifest = read_manifest(folder)
     if manifest is None or manifest["identity"] != identity:
-        state = "not finished: the same command continues"
+        state = "not finished; repeat the command to continue"
     elif tables_are_whole(folder, manifest):
         state = "finished"
     else:
-        state = "its tables are not as they were written: the same command makes them again"
+        state = "tables were modified or are missing; repeat the command to write them again"
     yield f"{'state':<12}{state}"
 
 
@@ -104,20 +104,20 @@ def _bytes(path: Path) -> int:
 def _check(folder: Path) -> None:
     if not (folder / STORE).is_file():
         raise InputError(
-            f"{folder} has no {STORE}: give a folder that 'lasthop run' or 'lasthop study run' made."
+            f"{folder} has no {STORE}; give a folder that 'lasthop run' or 'lasthop study run' wrote."
         )
 
 
 def _collect(store: Store, holding: Holding) -> None:
-    """Forget the pieces that the last plan does not use."""
-    kept: dict[int, list[int]] = {}
+    """Delete the pieces that the last plan does not use."""
+    positions: dict[int, list[int]] = {}
     for piece in holding.used:
-        kept.setdefault(piece.batch, []).append(piece.position)
+        positions.setdefault(piece.batch, []).append(piece.position)
     touched = {piece.batch for piece in holding.unused}
-    store.drop([batch for batch in touched if batch not in kept])
-    for batch in sorted(touched & kept.keys()):
+    store.drop([batch for batch in touched if batch not in positions])
+    for batch in sorted(touched & positions.keys()):
         try:
-            store.keep_only(batch, kept[batch])
+            store.keep_only(batch, positions[batch])
         except DamagedBatchError:
             store.drop([batch])
     store.compact()
@@ -126,10 +126,10 @@ def _collect(store: Store, holding: Holding) -> None:
 @click.command("size")
 @click.argument("folder", metavar="DIR", type=FOLDER)
 def size_command(*, folder: Path) -> None:
-    """Show how many runs a results folder holds, and its size.
+    """Show the number of runs in a results folder, and its size.
 
-    The numbers are those of the last command that ran in DIR: runs requested, runs stored, disk space and
-    simulation time. The store may hold more runs, for example of an earlier version of the scenario.
+    The numbers refer to the last command that wrote to DIR: runs requested, runs stored, disk space and
+    simulation time. DIR may contain other runs, for example of an earlier version of the scenario.
 
     Example: lasthop results size results/kulve2003
     """
@@ -143,9 +143,9 @@ def size_command(*, folder: Path) -> None:
 @click.command("gc")
 @click.argument("folder", metavar="DIR", type=FOLDER)
 def gc_command(*, folder: Path) -> None:
-    """Remove stored runs that the last command in DIR does not use.
+    """Remove stored runs that the last command did not use.
 
-    The tables and the report stay as they are.
+    DIR is a results folder. Its tables and report stay unchanged.
 
     Example: lasthop results gc results/kulve2003
     """

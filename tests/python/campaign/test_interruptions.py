@@ -314,7 +314,7 @@ def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
     for table in TABLES:
         assert (out / table).read_bytes() == (whole / table).read_bytes()
     remount(small_disk, "ro")
-    assert "1500 asked for, 1500 there, 0 missing" in show(out)[1]
+    assert "1500 requested, 1500 stored, 0 missing" in show(out)[1]
     assert pl.read_parquet(out / "runs.parquet").height == 1500
     remount(small_disk, "rw")
     with start(out, *options[2:], "--replications", "100000", "--quiet") as process:

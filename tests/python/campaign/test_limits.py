@@ -149,9 +149,7 @@ def test_validate_tells_the_estimate_and_what_passes_the_bounds(
     lasthop_main: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("validate", written(tmp_path, DOWNLOAD)) == 0
-    assert re.search(
-        r"estimate +a run sends \d+ packets and takes \d+ kB of memory at most", capsys.readouterr().out
-    )
+    assert re.search(r"estimate +at most \d+ packets and \d+ kB of memory per run", capsys.readouterr().out)
     endless = written(tmp_path, ENDLESS)
     assert lasthop_main("validate", endless) == 2
     assert "--anyway runs it" in capsys.readouterr().err

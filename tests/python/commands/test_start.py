@@ -57,7 +57,7 @@ def test_the_commands_of_the_guest_kernel_run_without_the_extension() -> None:
             "queue.toml",
             1,
             "lasthop.present.report.comparisons numpy numpy.ma",
-        ),  # of several cells the differences are told
+        ),  # the differences between cells are printed
         ("queue.toml", 2, "lasthop.present.report.comparisons numpy numpy.ma scipy.special"),
     ],
 )

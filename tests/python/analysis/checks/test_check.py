@@ -282,7 +282,7 @@ def test_a_baseline_of_another_scenario_is_refused(
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--at-most", "50"), "--at-most limits --until-decided"),
+        (("--at-most", "50"), "--at-most needs --until-decided"),
         (("--until-decided", "--replications", "5"), "--until-decided chooses the number"),
     ],
 )

@@ -51,14 +51,14 @@ def test_a_folder_says_what_it_holds_and_gc_removes_what_is_not_asked_for(
     assert lasthop_main("run", study_file, "--quiet") == 0
     found = shown(lasthop_main, capsys)
     assert found["scenario"] == "kulve2003, 48 cells, engine model"
-    assert found["runs"] == "192 asked for, 192 there, 0 missing"
+    assert found["runs"] == "192 requested, 192 stored, 0 missing"
     assert found["others"].startswith("0 runs")
     assert found["simulated"].startswith("192 runs in ")
     assert found["state"] == "finished"
     assert lasthop_main("run", study_file, "--quiet", "--only", "link=r3", "--replications", "3") == 0
     tables = (OUT / FLOWS).read_bytes()
     found = shown(lasthop_main, capsys)
-    assert found["runs"] == "24 asked for, 24 there, 0 missing"
+    assert found["runs"] == "24 requested, 24 stored, 0 missing"
     before = (OUT / STORE).stat().st_size
     assert lasthop_main("results", "gc", OUT) == 0
     assert "Removed " in capsys.readouterr().out
@@ -83,7 +83,7 @@ def test_missing_runs_are_named_by_cell(
     assert lasthop_main("run", study_file, "--quiet", "--jobs", "1") == 130
     assert "40 of 192 runs are kept" in capsys.readouterr().err
     found = shown(lasthop_main, capsys)
-    assert found["runs"] == "192 asked for, 40 there, 152 missing"
+    assert found["runs"] == "192 requested, 40 stored, 152 missing"
     assert found["state"].startswith("not finished")
     assert found[""].startswith("4 missing of link=")
 
@@ -194,7 +194,7 @@ def test_a_manifest_that_is_nested_too_deeply_is_refused_or_made_again(
     told = capsys.readouterr()
     if command[0] == "results":
         assert (code, told.err) == (0, "")
-        assert "not finished: the same command continues" in told.out
+        assert "not finished; repeat the command to continue" in told.out
     elif command[0] == "run":
         assert code == 0
         assert (out / FLOWS).read_bytes() == (results / FLOWS).read_bytes()

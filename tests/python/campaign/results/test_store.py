@@ -133,7 +133,7 @@ def test_tables_that_are_damaged_are_made_again_without_a_run(
         "foreign": b"mine",
     }[damage])  # fmt: skip
     assert lasthop_main("results", "size", out) == 0
-    assert "not as they were written: the same command makes them again" in capsys.readouterr().out
+    assert "tables were modified or are missing; repeat the command" in capsys.readouterr().out
     for reading in (
         ("plot", out, "--out", tmp_path / "picture.png"),
         ("results", "show", out),
