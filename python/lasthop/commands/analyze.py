@@ -1,4 +1,4 @@
-"""Flow metrics, protocols and packet sizes of captures, as a table to read and a file of every column."""
+"""The command `lasthop analyze`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from lasthop.commands.table_file import check_output, write_output
 from lasthop.common.errors import InputError
 from lasthop.common.metrics.units import scale_of
 
-# Packets that were not analysed: their column, and a name for them.
+# Packets that were not analysed: column and description.
 LEFT_OUT = {
     "other_packets": "neither TCP nor UDP",
     "fragments": "IP fragments",
@@ -34,7 +34,7 @@ SHOWN = [
 ]
 
 
-# The name of each table, and its place in the results of `_core.analyze`.
+# Names of the tables, and their positions in the results of `_core.analyze`.
 TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
 
 
@@ -45,21 +45,20 @@ TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
     type=click.Choice(list(TABLES)),
     default="flows",
     show_default=True,
-    help="flows: metrics of each flow and direction; protocols: packets and bytes of each protocol; sizes: a "
-    "histogram of packet sizes.",
+    help="Table to print. flows: metrics per flow and direction; protocols: packets and bytes per protocol; "
+    "sizes: histogram of packet sizes.",
 )
 @table_out_option
 @quiet_option
 def analyze_command(*, files: tuple[Path, ...], table: str, out: Path | None, quiet: bool) -> None:
     """Compute flow metrics from packet captures.
 
-    FILE is a pcap or pcapng file from any tool. Each file is analysed on its own. A flow has one line per
+    FILE is a pcap or pcapng file from any tool. Each file is analysed separately. Each flow has one line per
     direction, with the sender's data and retransmissions, and the duplicate ACKs, SACKs and round-trip times
-    that came back to it. lasthop counts as tcptrace does. If a capture ends inside its last packet, it is
-    analysed up to there, with a warning. If it is damaged elsewhere, that is an error.
+    in return. Counting follows tcptrace. A capture that ends within its last packet is analysed up to that
+    point, with a warning; any other damage is an error.
 
-    The other tables count every packet, with its link-layer header, as tshark does with -z io,phs and -z
-    plen,tree.
+    The other tables count all packets, including link-layer headers, like tshark -z io,phs and -z plen,tree.
 
     Example: lasthop analyze server.pcapng --out flows.csv
     """
@@ -75,10 +74,10 @@ def analyze_command(*, files: tuple[Path, ...], table: str, out: Path | None, qu
 
 
 def analyze(files: Sequence[Path], table: str) -> tuple[pl.DataFrame, list[str]]:
-    """Analyse captures, each on its own; return one of the tables, and remarks for the user.
+    """Analyse captures separately; return one of the tables, and remarks for the user.
 
-    The columns are `file`, the columns of `_core.analyze`, and `capture_cut`: 1 if the file ended within a
-    packet. Raises InputError for the first file that cannot be read or is damaged.
+    The columns are `file`, those of `_core.analyze`, and `capture_cut`: 1 if the file ends within a packet.
+    Raises `InputError` for the first file that cannot be read or is damaged.
     """
     frames, remarks = [], []
     for file in files:
@@ -86,38 +85,38 @@ def analyze(files: Sequence[Path], table: str) -> tuple[pl.DataFrame, list[str]]
             tables = _core.analyze(str(file))
         except _core.CaptureError as error:
             raise InputError(f"{file}: {error}. None of it was analysed.") from error
-        columns, found = tables[TABLES[table]], {name: cells[0] for name, cells in tables[1].items()}
-        cut = found["cut_at"] is not None
+        columns, counts = tables[TABLES[table]], {name: cells[0] for name, cells in tables[1].items()}
+        cut = counts["cut_at"] is not None
         frame = pl.DataFrame(columns, schema_overrides=_kinds(columns), infer_schema_length=None)
         ends = pl.lit(str(file)).alias("file"), pl.lit(int(cut)).alias("capture_cut")
         frames.append(frame.select(ends[0], pl.all(), ends[1]))
-        remarks += _remarks(file, found, is_complete=table != "flows")
+        remarks += _remarks(file, counts, is_complete=table != "flows")
     return pl.concat(frames), remarks
 
 
 def _kinds(columns: dict[str, list[object]]) -> dict[str, type[pl.DataType]]:
-    """Give columns without any value the type that their unit implies."""
+    """Return the types of columns without values, as their units imply."""
     floats, texts = ("_s", "_ms", "_Bps"), ("protocol", "source", "destination", "outcome")
     empty = {name for name, cells in columns.items() if all(cell is None for cell in cells)}
     numbers = {name: pl.Float64 if name.endswith(floats) else pl.Int64 for name in empty}
     return numbers | dict.fromkeys(empty.intersection(texts), pl.String)
 
 
-def _remarks(file: Path, found: dict[str, object], *, is_complete: bool) -> list[str]:
+def _remarks(file: Path, counts: dict[str, object], *, is_complete: bool) -> list[str]:
     remarks = []
-    left_out = [f"{found[column]} {name}" for column, name in LEFT_OUT.items() if found[column]]
+    left_out = [f"{counts[column]} {name}" for column, name in LEFT_OUT.items() if counts[column]]
     if left_out and not is_complete:
-        remarks.append(f"{file}: of {found['packets']} packets not analysed: {', '.join(left_out)}.")
-    if found["cut_at"] is not None:
+        remarks.append(f"{file}: not analysed, of {counts['packets']} packets: {', '.join(left_out)}.")
+    if counts["cut_at"] is not None:
         remarks.append(
-            f"{file} was cut short within a packet at byte {found['cut_at']}; the results are those of the "
-            f"{found['packets']} packets before, and flows may go on behind."
+            f"{file} ends within a packet, at byte {counts['cut_at']}; the results cover the "
+            f"{counts['packets']} packets before it, and flows may continue after it."
         )
     return remarks
 
 
 def show_flows(frame: pl.DataFrame) -> None:
-    """Print the columns that matter most, one line per flow and direction."""
+    """Print the most important columns, one line per flow and direction."""
     rate = scale_of("throughput_Bps", frame["throughput_Bps"])
     rows = [
         (
@@ -135,7 +134,7 @@ def show_flows(frame: pl.DataFrame) -> None:
 
 
 def show_protocols(frame: pl.DataFrame) -> None:
-    """Print a line per protocol, each below the protocol that carries it."""
+    """Print a line per protocol, indented below the protocol that carries it."""
     lowest = frame.filter(~pl.col("protocol").str.contains(":"))
     whole = {str(file): (packets, size) for file, packets, size in _totals(lowest)}
     rows = []
@@ -174,7 +173,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _show(files: pl.Series, names: list[str], numbers: list[str], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table with columns of names, then of numbers; first each row's file if there are several."""
+    """Print a table: the file if there are several, then columns of names, then of numbers."""
     from rich.console import Console
     from rich.table import Table
 
@@ -186,7 +185,7 @@ def _show(files: pl.Series, names: list[str], numbers: list[str], rows: Sequence
         shown.add_column(title, justify="right", no_wrap=True)
     for file, row in zip(files, rows, strict=True):
         shown.add_row(*([file] if several else []), *row)
-    # Wider than any terminal: half a number is none, and a line that is too long for the terminal wraps.
+    # Wider than any terminal, so that numbers are never truncated: long lines wrap.
     Console(width=1000, highlight=False).print(shown)
 
 

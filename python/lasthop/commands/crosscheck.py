@@ -31,29 +31,30 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
 
 @click.command("crosscheck")
 @click.argument("scenario", metavar="FILE", shell_complete=complete_scenarios)
-@only_option("Compare only these cells, as in 'lasthop run'.")
+@only_option("Compare only these cells (combinations of factor levels), as in 'lasthop run'.")
 @click.option("--replications", type=COUNT, default=1, show_default=True, metavar="N", help="Runs per cell.")
 @seed_option
-@click.option("--kernel", metavar="NAME", help="The guest kernel.  [default: the newest release]")
-@click.option("--live", is_flag=True, help="Also run it live: this machine's TCP, in real time.")
+@click.option("--kernel", metavar="NAME", help="Guest kernel.  [default: the newest release]")
+@click.option("--live", is_flag=True, help="Also compare this machine's TCP, in real time.")
 @click.option(
     "--router",
     type=click.Choice(["linux"]),
-    help="Use Linux' own queue disciplines in the guest, as router.implementation does, and lasthop's "
-    "versions of them in the model. The model has no version of netem and keeps its drop-tail queues.",
+    help="Use Linux's own queue disciplines in the guest, as router.implementation does, and lasthop's "
+    "versions of them in the model. The model has no netem and keeps its drop-tail queues.",
 )
 @click.option("--no-model", is_flag=True, help="Leave out the model; compare only kernel and live.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Runs at once. Live runs mostly wait, so N may exceed the number of cores.  [default: one per core]",
+    help="Number of parallel runs. Live runs mostly wait, so N may exceed the cores.  [default: one per "
+    "core]",
 )
 @click.option(
     "--out",
     type=PATH,
     metavar="FILE",
-    help="Also write a row per flow to this new file: .csv, .json or .parquet.",
+    help="Also write a row per flow to this new file (.csv, .json or .parquet).",
 )
 @anyway_option
 @limit_memory_option
@@ -77,8 +78,8 @@ def crosscheck_command(
     """Compare engines on a scenario, ACK by ACK.
 
     FILE is a scenario file or the name of a study. The guest kernel is the reference. At every ACK, lasthop
-    compares what each flow's sender has seen acknowledged, its cwnd and ssthresh, and what it sent. It
-    reports the first difference with both histories and its cause, and the difference in every metric. To
+    compares the acknowledged data, cwnd and ssthresh of each flow's sender, and the packets that it sent. It
+    reports the first difference, with both histories and the cause, and the difference in every metric. To
     model that kernel's TCP, set [tcp] profile = "linux-6".
 
     Example: lasthop crosscheck two-flows.toml --live
@@ -93,7 +94,7 @@ def crosscheck_command(
         check_output(out)
     others = [*([] if no_model else [ModelEngine()]), *([LiveEngine()] if live else [])]
     if not others:
-        raise InputError("--no-model leaves nothing to compare with: give --live too.")
+        raise InputError("--no-model leaves no engine to compare with the guest kernel: add --live.")
     path = find_scenario(scenario)
     study = read_study(path)
     plan = Plan(
@@ -105,20 +106,22 @@ def crosscheck_command(
     )
     guest = KernelEngine.choose(kernel)
     other_cells = {} if router is None else _with_router(path, router)
-    found = []
+    results: list[FlowComparison] = []
     with progress(plan.runs, 0, quiet=quiet, doing="comparing") as advance:
         for comparisons in _comparisons(plan, guest, other_cells, others, jobs or usable_cores()):
             advance(1)
-            found += comparisons
+            results += comparisons
             if not quiet:
                 click.echo("\n".join(line for each in comparisons for line in tell_flow(each)))
-    click.echo("\n".join(tell_all(found)))
+    click.echo("\n".join(tell_all(results)))
     if out is not None:
-        write_output(pl.DataFrame([comparison.row() for comparison in found], infer_schema_length=None), out)
+        write_output(
+            pl.DataFrame([comparison.row() for comparison in results], infer_schema_length=None), out
+        )
 
 
 def _with_router(path: Path, router: str) -> Cells:
-    """Read a scenario with another router than its own, for the guest and, if it has that one, the model."""
+    """Read a scenario with another router, for the guest and, if the model supports it, for the model."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:

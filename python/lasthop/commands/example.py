@@ -14,7 +14,7 @@ from lasthop.scenario.examples import cells, comment, find_example, list_example
 def example_group() -> None:
     """List, show and copy example scenarios.
 
-    Most are scenario files, one is a notebook. Each asks a question.
+    Each example answers a question. Most are scenario files; one is a notebook.
 
     Example: lasthop example list
     """
@@ -22,7 +22,7 @@ def example_group() -> None:
 
 @example_group.command("list")
 def example_list() -> None:
-    """List the examples: name, question.
+    """List the examples: name and question.
 
     Example: lasthop example list
     """
@@ -48,20 +48,20 @@ def example_show(name: str) -> None:
 @click.argument("name", shell_complete=complete_examples)
 @click.argument("folder", metavar="[DIR]", default=".", type=click.Path(file_okay=False, path_type=Path))
 def example_copy(name: str, folder: Path) -> None:
-    """Copy example NAME, and the files that it needs, into the folder DIR.
+    """Copy example NAME, and the files that it needs, to the folder DIR.
 
-    Without DIR, the files go to the current folder. No file is overwritten.
+    DIR defaults to the current folder. No file is overwritten.
 
     Example: lasthop example copy queue
     """
     files = {file: folder / file.name for file in needed_files(find_example(name))}
     contents = {target: file.read_bytes() for file, target in files.items()}
-    taken = next(
+    conflict = next(
         (target for target, new in contents.items() if target.exists() and target.read_bytes() != new), None
     )
-    if taken is not None:
+    if conflict is not None:
         raise InputError(
-            f"{taken} is there already, and differs; name another folder: lasthop example copy {name} DIR"
+            f"{conflict} already exists and differs; choose another folder: lasthop example copy {name} DIR"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def example_copy(name: str, folder: Path) -> None:
 
 
 def _command(file: Path) -> str:
-    """Return the command line that runs a copied example, after installing what its first lines name."""
+    """Return the command that runs a copied example, after installing the packages that its header names."""
     from lasthop import _core
     from lasthop.engines.kernel.kernel_engine import KernelEngine
     from lasthop.engines.model_engine import ModelEngine
@@ -86,7 +86,7 @@ def _command(file: Path) -> str:
     loaded = load(file)
     steps = [line.strip() for line in comment(file) if line.strip().startswith("pip install ")]
     if file.parent != Path() and any(program_of(cell) for cell in loaded.study.cells):
-        steps.append(shlex.join(["cd", str(file.parent)]))  # programs begin in the current folder
+        steps.append(shlex.join(["cd", str(file.parent)]))  # programs start in the current folder
         file = Path(file.name)
     words = ["lasthop", "run" if loaded.claims is None else "check", str(file)]
     try:

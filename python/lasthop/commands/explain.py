@@ -7,18 +7,18 @@ from lasthop.commands.one_run import OneRunOptions, one_run_options
 
 @click.command("explain")
 @one_run_options()
-@click.option("--flow", metavar="NAME", help="Explain only this flow.  [default: all]")
+@click.option("--flow", metavar="NAME", help="Describe only this flow.  [default: all]")
 @click.pass_context
 def explain_command(context: click.Context, /, *, flow: str | None, **_: object) -> None:
     """Describe in words what happened in one run.
 
-    FILE is a scenario file or the name of a study. The story of a TCP flow follows time: connection set-up,
-    slow start and what ended it, every loss with its cause, every fast recovery, and every timeout with its
-    verdict. A timeout is spurious if a copy of the segment arrived after all. A summary comes last.
+    FILE is a scenario file or the name of a study. For a TCP flow, lasthop describes, in order of time,
+    connection set-up, slow start and its end, every loss with its cause, every fast recovery, and every
+    timeout: it is spurious if a copy of the segment arrived after all. A summary comes last.
 
-    The story of a flow of datagrams tells when their delay rises, whose packets are queued before them, and
-    which datagrams are missing. For a call it adds which frames come too late for the jitter buffer, what
-    delay and missing frames cost by the E-model, and a verdict.
+    For a flow of datagrams, lasthop describes when the delay rises, whose packets are ahead in the queue, and
+    which datagrams are missing. For a call, it also lists the frames that are too late for the jitter buffer,
+    the loss of quality through delay and missing frames (E-model), and a verdict.
 
     Example: lasthop explain kulve2003 --only link=r6,variant=baseline --replication 12 --flow tcp-1
 

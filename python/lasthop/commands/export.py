@@ -1,4 +1,4 @@
-"""The command `lasthop export`: packets or time series of a run as files."""
+"""The command `lasthop export`."""
 
 from pathlib import Path
 
@@ -21,7 +21,6 @@ class _Step(click.ParamType[int]):
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read `100ms` or `0.5 s`."""
         if isinstance(value, int):
             return value
         from lasthop.campaign.series import read_step
@@ -38,15 +37,15 @@ class _Step(click.ParamType[int]):
     "--as",
     "style",
     type=click.Choice([_PACKETS, "csv", "parquet"]),
-    help="pcapng: the packets of one run. csv, parquet: what happens over time, as a table.  [default: by "
-    "the suffix of --out, else pcapng]",
+    help="Format. pcapng: packets of one run; csv, parquet: table of time series.  [default: by the suffix "
+    "of --out, else pcapng]",
 )
 @click.option(
     "--out",
     type=PATH,
     metavar="DIR|FILE",
-    help="The new folder for packets, or the new file for a table. Nothing is overwritten.  [default: "
-    "NAME-pcapng, NAME.csv or NAME.parquet in the working folder]",
+    help="New folder for packets, or new file for a table. Nothing is overwritten.  [default: NAME-pcapng, "
+    "NAME.csv or NAME.parquet in the working folder]",
 )
 @snaplen_option
 @click.option(
@@ -56,15 +55,15 @@ class _Step(click.ParamType[int]):
     default="100ms",
     show_default=True,
     metavar="TIME",
-    help="Tables: length of a step, with its unit: s, ms or us.",
+    help="Tables: length of a time step, with its unit: s, ms or us.",
 )
 @over_option
 @click.option(
     "--course",
     "place",
     metavar="DIRECTION",
-    help="csv: instead of a run, write how rate and delay of a link change, as a file that a scenario can "
-    "name: 'down', 'up' or, for a named hop, 'HOP-down'.",
+    help="csv: instead of time series, write the rate and delay of a link over time, as a file for use in "
+    "scenarios: 'down', 'up' or, for a named hop, 'HOP-down'.",
 )
 @quiet_option
 @click.pass_context
@@ -85,18 +84,18 @@ def export_command(
     '--as pcapng' writes one run, for Wireshark, tshark and tcptrace:
 
     \b
-      server.pcapng, client.pcapng  what the host sent and received
+      server.pcapng, client.pcapng  packets that the host sent and received
       router-in.pcapng              arrivals at the router queue; comments mark drops and marks
       router-out.pcapng             departures into the link
-      HOST.pcapng                   with named hops: what each host sent and received
+      HOST.pcapng                   with named hops: packets that each host sent and received
       HOP-down-in.pcapng, -out      with named hops: arrivals at a hop's queue, and departures from
                                     its link; -up-in and -up-out likewise
       drops.csv                     every drop with its cause; ip_id is the packet's IP identification
       flow-0.server.sqlog, ...      logs of both ends of each QUIC connection, for qvis
 
-    '--as csv' and '--as parquet' write one replication of each cell, or of each cell that --only chooses. The
-    table begins with the factors, the set and the replication. For each step it has a row for every active
-    flow, and two rows for the hop, down and up, in which 'flow' is missing:
+    '--as csv' and '--as parquet' write one replication of each cell (combination of factor levels), or of the
+    cells that --only selects. The first columns are the factors, the set and the replication. Each time step
+    has a row per active flow, and two rows for the hop, down and up, in which 'flow' is missing:
 
     \b
       goodput_Bps         payload that arrived for the first time
@@ -104,10 +103,10 @@ def export_command(
       queue_mean_packets  mean number of packets in the router queue
       cwnd, srtt_s        window and smoothed round-trip time of the flow's sender
       fairness_jain       for the hop: Jain's index over the flows that had data to send
-      capacity_Bps        for the hop: what it could have carried
+      capacity_Bps        for the hop: bytes per second that it could have carried
 
-    'lasthop results metrics series' defines every column. With '--over replications' the table has a row for
-    each step and metric: the 'median' over the replications that have a value, and the band from 'low' to
+    'lasthop results metrics series' describes every column. With '--over replications', the table has a row
+    per time step and metric: the 'median' over the replications that have a value, and the band from 'low' to
     'high'. 'lasthop plot' draws the same with '--kind stack,fairness'.
 
     Example: lasthop export kulve2003 --as pcapng --only link=r1,workload=2tcp0udp,variant=dsack
@@ -129,7 +128,9 @@ def _export_packets(context: click.Context, out: Path | None, *, quiet: bool) ->
 
     for parameter, option in _OF_TABLES.items():
         if is_given(context, parameter):
-            raise InputError(f"{option} is for tables: choose --as csv or --as parquet, or leave it out.")
+            raise InputError(
+                f"{option} is for tables: choose --as csv or --as parquet, or leave out {option}."
+            )
     options = OneRunOptions.of(context)
     from_results = is_results(Path(options.scenario))
     run = _only_run(runs_of_source(context)) if from_results else options.choose()
@@ -148,7 +149,7 @@ def _export_table(context: click.Context, style: str, out: Path | None, *, quiet
 
     over, place = context.params["over"], context.params["place"]
     if context.params["snaplen"] is not None:
-        raise InputError("--snaplen is for packets: choose --as pcapng, or leave it out.")
+        raise InputError("--snaplen is for packets: choose --as pcapng, or leave out --snaplen.")
     if place is not None and over is not None:
         raise InputError("--course is for one replication; leave out --over replications.")
     if place is not None and style != "csv":
@@ -170,5 +171,5 @@ def _export_table(context: click.Context, style: str, out: Path | None, *, quiet
 
 def _only_run(runs: list[ChosenRun]) -> ChosenRun:
     if len(runs) > 1:
-        raise InputError(f"This writes one run, and there are {len(runs)} cells: choose one with --only.")
+        raise InputError(f"This writes one run, and there are {len(runs)} cells; choose one with --only.")
     return runs[0]

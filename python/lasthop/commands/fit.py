@@ -11,20 +11,18 @@ from lasthop.common.errors import InputError
 
 @click.command("fit")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--out", type=PATH, required=True, metavar="FILE", help="The scenario, a new file that ends in .toml."
-)
+@click.option("--out", type=PATH, required=True, metavar="FILE", help="Scenario to write: a new .toml file.")
 @click.option(
     "--report",
     type=PATH,
     metavar="FILE",
-    help="Also write a page that lays simulated transfers over the measured one: a new file .html.",
+    help="Also write a page that compares simulated transfers with the measured one: a new .html file.",
 )
 @click.option(
     "--host",
     metavar="ADDRESS",
-    help="Address of the user's end in captures.  [default: the end that opened the connection, or lasthop's "
-    "client]",
+    help="IP address of the user's end in captures.  [default: the end that opened the connection, or "
+    "lasthop's client]",
 )
 @click.option(
     "--seed",
@@ -46,13 +44,13 @@ def fit_command(
     jobs: int | None,
     quiet: bool,
 ) -> None:
-    """Fit a scenario to a measured line.
+    """Fit a scenario to measurements of an access line.
 
-    FILE is a packet capture of a transfer, from either end, or what iperf3 -J, flent, irtt or ping wrote. The
-    command estimates rate, delay, queue, loss and jitter, each with a 90 % interval, and names the congestion
-    control and the queue discipline. It says of each which data do not identify it, and why. The scenario
-    has a factor 'line' with the best estimate and draws of what else the data allow. If the rate varies, its
-    course is a CSV file beside the scenario.
+    FILE is a packet capture of a transfer, from either end, or the output of iperf3 -J, flent, irtt or ping.
+    lasthop estimates rate, delay, queue, loss and jitter, each with a 90 % interval, and identifies the
+    congestion control and the queue discipline. If the data cannot determine one of them, it states why. The
+    scenario has a factor 'line', whose levels are the best estimate and draws from the posterior
+    distribution. A varying rate is written to a CSV file next to the scenario.
 
     Example: lasthop fit download.pcapng --out my-line.toml --report my-line.html
     """
@@ -60,7 +58,8 @@ def fit_command(
     from lasthop.campaign.provenance import usable_cores
     from lasthop.common.files import write_text, writing
     from lasthop.fit.fit import fit, runs_of_a_fit, ways_of
-    from lasthop.fit.output import course_name, courses_of, said, text_of
+    from lasthop.fit.output import course_name, courses_of, text_of
+    from lasthop.fit.output import said as value_text
     from lasthop.fit.sources import read
 
     _check(out, ".toml", "--out")
@@ -71,34 +70,34 @@ def fit_command(
     measurements = [read(file, host) for file in files]
     total = runs_of_a_fit(len(ways_of(measurements)))
     with progress(total, 0, quiet=quiet, doing="fitting") as advance:
-        found = fit(measurements, seed=seed, jobs=jobs or usable_cores(), advance=advance)
-    texts = {out.with_name(name): text for name, text in courses_of(found, out.stem).items()}
-    texts[out] = text_of(found, out.stem)
+        result = fit(measurements, seed=seed, jobs=jobs or usable_cores(), advance=advance)
+    texts = {out.with_name(name): text for name, text in courses_of(result, out.stem).items()}
+    texts[out] = text_of(result, out.stem)
     if report is not None:
         from lasthop.fit.page import page
 
-        texts[report] = page(found, out)
+        texts[report] = page(result, out)
     for path, text in texts.items():
         with writing(path):
             write_text(path, text)
     if not quiet:
-        for parameter in found.parameters:
-            click.echo(f"{parameter.key:24}  {said(parameter)}")
-        for note in found.notes:
+        for parameter in result.parameters:
+            click.echo(f"{parameter.key:24}  {value_text(parameter)}")
+        for note in result.notes:
             click.echo(f"Note: {note}")
-        click.echo(f"{out}: {found.runs} runs, {len(found.draws)} draws. Next: lasthop run {out}")
+        click.echo(f"{out}: {result.runs} runs, {len(result.draws)} draws. Next: lasthop run {out}")
 
 
 def _check(out: Path, suffix: str, option: str) -> None:
-    """Refuse a file that cannot be written, before the work is done."""
+    """Raise `InputError` if the file cannot be written, before the work starts."""
     if out.suffix != suffix:
-        meant = f"{out.stem or 'my-line'}{suffix}"
-        raise InputError(f"{option} {out}: the name must end in {suffix}; did you mean '{meant}'?")
+        suggestion = f"{out.stem or 'my-line'}{suffix}"
+        raise InputError(f"{option} {out}: the name must end in {suffix}; did you mean '{suggestion}'?")
     _check_new(out)
     if not out.absolute().parent.is_dir():
-        raise InputError(f"{option} {out}: there is no folder {out.absolute().parent}.")
+        raise InputError(f"{option} {out}: the folder {out.absolute().parent} does not exist.")
 
 
 def _check_new(file: Path) -> None:
     if file.exists():
-        raise InputError(f"{file} exists, and nothing is overwritten: name a file that does not.")
+        raise InputError(f"{file} already exists; choose another file.")

@@ -17,21 +17,21 @@ from lasthop.common.extras import LAB, extra
     "file",
     type=PATH,
     metavar="FILE.html",
-    help="Do not start the lab: write this new file, a page that works without it. It holds the runs of a "
-    "small grid of knob positions, or of the scenario's cells.",
+    help="Instead of starting the lab, write this new file: a self-contained page with the runs for a small "
+    "grid of parameter values, or for the scenario's cells (combinations of factor levels).",
 )
-@click.option("--no-browser", is_flag=True, help="Only print the address; do not open a browser.")
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
 def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> None:
     """Change a parameter in the browser and see what TCP does.
 
     This starts a server on this machine, prints its address, and opens it in the browser. The page shows the
-    scenario as controls and as text, and draws the run anew whenever one of them changes. Ctrl-C ends it.
+    scenario as controls and as text, and redraws the run when either changes. Ctrl-C stops the server.
 
     SCENARIO is a scenario file or the name of a preset, such as umts; STUDY is the name of a published study.
-    Without either, the page starts with a download over UMTS. DIR is a folder of finished results: a figure
-    shows each run as a point that opens it.
+    DIR is a results folder: a figure shows each run as a point that opens the run. Without an argument, the
+    page starts with a download over UMTS.
 
-    The address holds a token. The server answers only requests that carry it.
+    The address contains a token. The server answers only requests with that token.
 
     Example: lasthop lab bufferbloat.toml
 
@@ -54,9 +54,9 @@ def lab_command(source: str | None, *, file: Path | None, no_browser: bool) -> N
         return
 
     def started(address: str) -> None:
-        click.echo(f"{address}\nCtrl-C ends the lab.")
+        click.echo(f"{address}\nCtrl-C stops the lab.")
         if not no_browser:
-            # Some browsers return only when they are closed.
+            # Some browsers return only after they are closed.
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
     serve(opened, shelf, started)

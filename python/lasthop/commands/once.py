@@ -1,4 +1,4 @@
-"""Run a program once behind an emulated last hop, as `lasthop shell` does without repetitions."""
+"""Single runs of `lasthop shell`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from lasthop.engines.kernel.store import Kernel
 
 _TIME_RULE = (
-    "Time is virtual: it jumps ahead while programs run, and is no faster than your clock while they wait "
-    "for a key."
+    "Time is virtual: it passes faster than real time while programs run, but not while they wait for input."
 )
-# A guest boots with less memory, but programs hardly run.
+# A guest boots with less memory, but can hardly run programs.
 _MEMORY_MIN = "128M"
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -57,9 +56,9 @@ def run_once(
     command: tuple[str, ...],
     **_: object,
 ) -> NoReturn:
-    """Run a command, or a shell, and exit with its code; the arguments are the options of `lasthop shell`."""
+    """Run a command, or a shell, and exit with its code; parameters are options of `lasthop shell`."""
     if status and quiet:
-        raise InputError("--status and --quiet contradict each other: give one of them.")
+        raise InputError("--status and --quiet contradict each other; give only one of them.")
     of_kernel: dict[str, object] = {
         "--kernel": kernel,
         "--write": write,
@@ -70,16 +69,18 @@ def run_once(
     if pcap is not None and pcap.exists():
         raise InputError(f"--pcap {pcap}: this path already exists; name a new folder.")
     for trace in filter(None, (down, up)):
-        _core.read_file(str(trace))  # refuses a pipe or a device, for which the emulator would wait
+        _core.read_file(str(trace))  # rejects pipes and devices, on which the emulator would block
     study = read_study(find_link(link), for_link=True)
     cell = select_cell(study.cells, all_levels(study), key, only)
     on_hosts = host_programs(hosts, cell, command)
-    # Without a command, programs of hosts take its place, unless --host NAME asks for a shell.
+    # Without a command, the programs of hosts replace it, unless --host NAME requests a shell.
     asks = not command and (not on_hosts.others or on_hosts.main in hosts)
     main = list(command) or ([os.environ.get("SHELL", "/bin/sh")] if asks else [])
     if asks and not quiet:
         own = "the client, 10.0.1.1" if on_hosts.known == ["client"] else on_hosts.main
-        click.echo(f"{study.title}. This shell is {own}; the server is 10.0.0.1. Leave with exit.", err=True)
+        click.echo(
+            f"{study.title}. This shell is {own}; the server is 10.0.0.1. Type exit to leave.", err=True
+        )
         if engine == "kernel":
             click.echo(_TIME_RULE, err=True)
     common: dict[str, Any] = {
@@ -118,19 +119,19 @@ def _refuse_given(foreign: dict[str, object], engine: str) -> None:
     given = next((option for option, value in foreign.items() if value not in (None, ())), None)
     if given is not None:
         other = "kernel" if engine == "live" else "live"
-        raise InputError(f"{given} is an option of --engine {other}; leave it out, or choose that engine.")
+        raise InputError(f"{given} needs --engine {other}; leave out {given}, or choose that engine.")
 
 
 def _memory(size: str) -> str:
     from lasthop.engines.kernel.boot import memory_bytes
 
     if not re.fullmatch(r"[0-9]{1,6}[MG]", size) or memory_bytes(size) < memory_bytes(_MEMORY_MIN):
-        raise InputError(f"--memory {size}: write a size of at least {_MEMORY_MIN}, such as 512M or 4G.")
+        raise InputError(f"--memory {size}: give a size of at least {_MEMORY_MIN}, such as 512M or 4G.")
     return size
 
 
 def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> Outcome:
-    """Run the command to its end and pass signals on to it."""
+    """Run the command to its end, and forward signals to it."""
     from lasthop.engines.kernel.boot import claimed_cores
     from lasthop.engines.kernel.guest_programs import start_guest, untreated
 
@@ -154,21 +155,21 @@ def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> O
 
 
 def _notes(outcome: Outcome, cpu_cost: float, quiet: bool) -> list[str]:
-    """Return remarks beside the guest's own summary; with --quiet, only what spoils a run."""
+    """Return remarks in addition to the guest's summary; with --quiet, only warnings."""
     notes = []
     if not quiet:
         notes.append(f"time  {outcome.virtual_s:.3f} s of virtual time in {outcome.wall_s:.1f} s")
         if cpu_cost > 0:
-            notes.append(f"      not repeatable: a second of computing took {cpu_cost:g} s (--cpu-cost)")
+            notes.append(f"      not repeatable: a second of computation took {cpu_cost:g} s (--cpu-cost)")
     if outcome.overlay_full:
         notes.append(
-            "Warning: what the programs wrote has filled the guest's memory for files. Name a folder for "
-            "large files with --write DIR, or give the guest more memory with --memory."
+            "Warning: the files written by the programs have filled the guest's memory for files. Write "
+            "large files to a folder given with --write DIR, or give the guest more memory with --memory."
         )
     if outcome.out_of_memory:
         notes.append(
-            f"Warning: the guest ran out of memory and ended {', '.join(outcome.out_of_memory)}. Give it "
-            "more with --memory 4G, say."
+            f"Warning: the guest ran out of memory and killed {', '.join(outcome.out_of_memory)}. Give it "
+            "more, for example with --memory 4G."
         )
     return notes
 
@@ -180,7 +181,7 @@ def list_presets() -> None:
         click.echo(f"{name:<{width}}  {study.title}")
     if old := profiles([cell for study in studies.values() for cell in study.cells]):
         click.echo(
-            f"\nIn a scenario that extends one, the TCP of the model is {old}; write tcp.profile to choose."
+            f"\nScenarios that extend a preset: the TCP of the model is {old}; set tcp.profile to choose."
         )
 
 
@@ -193,7 +194,7 @@ def _style(status: bool, quiet: bool, *, interactive: bool) -> str:
 
 
 def _become_emulator(request: ShellRequest, spin_us: int, pcap: Path | None) -> NoReturn:
-    """Replace this process: signals, the terminal and the exit code are the emulator's own."""
+    """Replace this process, so that signals, terminal and exit code are those of the emulator."""
     if pcap is not None:
         pcap.mkdir(parents=True)
     arguments, _ = child_arguments(

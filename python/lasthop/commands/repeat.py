@@ -1,4 +1,4 @@
-"""Run a program many times: write the scenario of the program behind a last hop, and run it."""
+"""Repeated runs of `lasthop shell`: write a scenario with the program, and run it."""
 
 import shlex
 import textwrap
@@ -18,18 +18,18 @@ from lasthop.scenario.toml import to_toml
 
 EXIT_FAILED = 4
 _MADE_BY = "# Written by 'lasthop"
-_HEADER = f"{_MADE_BY} shell'. 'lasthop run' accepts it, too."
+_HEADER = f"{_MADE_BY} shell'; you can also use it with 'lasthop run'."
 _FACTOR = "command"
 _TITLE_MAX = 80
 
 
 def run_repeatedly(context: click.Context) -> None:
-    """Write the scenario of a program that repeats, and run it; the context holds the options."""
+    """Write the scenario of a repeated program, and run it; the context contains the options."""
     options = RunOptions.of(context)
     chosen = context.params
     command: Sequence[str] = chosen["command"]
     if options.cluster is not None:
-        raise InputError("--cluster: programs run on this machine; leave it out.")
+        raise InputError("Programs run on this machine; leave out --cluster.")
     file = find_link(chosen["link"])
     study = read_study(file, for_link=True)
     cell = study.cells[0]
@@ -37,7 +37,7 @@ def run_repeatedly(context: click.Context) -> None:
     levels = _levels(command, chosen["commands"], on_hosts)
     if len(levels) > 1 and _FACTOR in study.factors:
         raise InputError(
-            f"{file} has a factor '{_FACTOR}' itself: rename it, or repeat one command at a time."
+            f"{file} already has a factor '{_FACTOR}'; rename it, or repeat one command at a time."
         )
     name = f"{file.stem}-{'-'.join(levels)}"
     out = options.out or Path("results") / name
@@ -55,37 +55,32 @@ def run_repeatedly(context: click.Context) -> None:
         "cpu_cost": chosen["cpu_cost"],
         "keep_servers": chosen["keep_servers"],
     }
-    what = (
+    program = (
         " and ".join(levels)
         if not command
         else textwrap.shorten(shlex.join(command), _TITLE_MAX, placeholder=" ...")
     )
-    head = {"extends": str(file.resolve()), "name": name, "title": f"{what} behind {study.title}"}
+    head = {"extends": str(file.resolve()), "name": name, "title": f"{program} behind {study.title}"}
     scenario = out.with_name(f"{out.name}.toml")
     _write(scenario, head | _flows(levels, {key: value for key, value in common.items() if value}))
     campaign = run(scenario, options)
     if chosen["fail"] and campaign is not None and (failed := campaign.finished.failed()) is not None:
-        if options.quiet:  # without --quiet, this was already said
+        if options.quiet:  # otherwise it was already printed
             click.echo(failed, err=True)
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _levels(command: Sequence[str], commands: Sequence[str], on_hosts: HostPrograms) -> dict[str, list[str]]:
-    """Return the programs, each with its arguments, by their names.
-
-    If only hosts have programs, these are one program without a command of its own.
-    """
+    """Return the programs with their arguments by name; those of hosts alone count as one without command."""
     if command and commands:
-        raise InputError(
-            "--command names the commands to compare: leave out the one at the end, or --command."
-        )
+        raise InputError("--command replaces COMMAND; leave out the command at the end, or --command.")
     if command:
         return {Path(command[0]).name: list(command)}
     if not commands and on_hosts.others:
         return {"-".join(dict.fromkeys(other.name for other in on_hosts.others)): []}
     if not commands:
         raise InputError(
-            "Missing COMMAND: give the command to repeat after --, for example: -- curl http://server/"
+            "Missing COMMAND: give the command to repeat after --, for example -- curl http://server/."
         )
     levels = {}
     for text in commands:
@@ -95,13 +90,15 @@ def _levels(command: Sequence[str], commands: Sequence[str], on_hosts: HostProgr
                 f"--command {shlex.quote(text)}: write NAME=COMMAND, for example --command get='curl server'."
             )
         if name in levels:
-            raise InputError(f"--command {name}=...: two commands are called {name}; give each its own name.")
+            raise InputError(
+                f"--command {name}=...: two commands are called {name}; give them different names."
+            )
         levels[name] = ["/bin/sh", "-c", line]
     return levels
 
 
 def _flows(levels: Mapping[str, Sequence[str]], common: Mapping[str, object]) -> dict[str, object]:
-    """Return the part of a scenario for one program, or for several, each a level of a factor."""
+    """Return the scenario's flow for one program, or a factor with a level for each of several programs."""
     flows = {
         name: [{"kind": "program", "name": name, **({"command": command} if command else {}), **common}]
         for name, command in levels.items()
@@ -113,7 +110,7 @@ def _flows(levels: Mapping[str, Sequence[str]], common: Mapping[str, object]) ->
 
 
 def _write(file: Path, scenario: Mapping[str, object]) -> None:
-    """Write a scenario; it may replace only one that this command wrote."""
+    """Write a scenario; existing files are replaced only if this command wrote them."""
     if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(_MADE_BY):
         raise InputError(
             f"{file} exists and was not written by 'lasthop shell'; choose another folder with --out DIR."

@@ -1,4 +1,4 @@
-"""The command `lasthop run`, and the parts that it shares with `lasthop study run`."""
+"""The command `lasthop run`, and the parts shared with `lasthop study run`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ _LISTED = 6
 
 @dataclass(frozen=True, slots=True)
 class RunOptions(Asked):
-    """The options that both run commands share."""
-
     points: int | None
     jobs: int | None
     out: Path | None
@@ -59,12 +57,13 @@ class RunOptions(Asked):
 @run_options()
 @click.pass_context
 def run_command(context: click.Context, /, file: Path, **_: object) -> None:
-    """Run a scenario file, print the answer and write a report.
+    """Run a scenario file, print the results and write a report.
 
-    lasthop runs every replication of every cell. The answer gives rates in kbit/s or Mbit/s. In the files,
-    times are in seconds (_s) or milliseconds (_ms) and rates in bytes per second (_Bps).
+    lasthop runs all replications of each cell: a combination of levels of the factors that the scenario
+    varies. It prints rates in kbit/s or Mbit/s. In the files, times are in seconds (_s) or milliseconds (_ms)
+    and rates in bytes per second (_Bps).
 
-    Run the same command again to continue after a stop, to extend the results or to run what you edited.
+    Run the same command again to continue after an interruption, to extend the results or after an edit.
 
     Example: lasthop example copy queue
 
@@ -76,7 +75,7 @@ def run_command(context: click.Context, /, file: Path, **_: object) -> None:
 
 
 def run(file: Path, options: RunOptions) -> Campaign | None:
-    """Run a scenario file, print the answer, write the report; return the results, if anything was to run."""
+    """Run a scenario file, print the results, write the report; return the campaign, unless --dry-run."""
     loaded = load(file, options.points)
     study = loaded.study
     if loaded.assets is not None and loaded.assets.presentation.factorial is not None:
@@ -90,17 +89,11 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
         click.echo(job_script(options.cluster), nl=False)
         return None
     beside = _beside(options.beside, plan)
-    say = (lambda _: None) if options.quiet else click.echo
-    for note in [*study.notes, *(() if plan.engine.real_tcp else transport_lines(plan.cells))]:
-        say(f"Note: {note}")
-    if plan.engine.repeatable and not plan.repeatable:
-        say("Note: computing takes time in these runs (cpu_cost), so no two of them are the same.")
-    for note in _notes_on_inputs(plan):
-        say(f"Note: {note}")
+    write: Callable[[str], object] = (lambda _: None) if options.quiet else click.echo
+    for note in [*study.notes, *_notes(plan)]:
+        write(f"Note: {note}")
     if options.snaplen is not None and not options.pcap:
-        raise InputError(
-            "--snaplen says how much of each packet a capture keeps: give --pcap too, or leave it out."
-        )
+        raise InputError("--snaplen limits captured packets; add --pcap, or leave out --snaplen.")
     snap_length = (options.snaplen or _core.SNAP_LENGTH) if options.pcap else None
     out = options.out or Path("results") / study.name
     check_folder(out)
@@ -109,24 +102,28 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
             if options.overwrite:
                 empty(out)
             campaign = Campaign(plan, out, snap_length, stopping)
-            simulate(campaign, jobs=options.jobs, cluster=options.cluster, quiet=options.quiet, say=say)
+            simulate(campaign, jobs=options.jobs, cluster=options.cluster, quiet=options.quiet, say=write)
             _conclude(campaign, loaded, beside, None if options.quiet else click.echo)
         _judge_lateness(campaign)
         return campaign
-    except BrokenPipeError:  # the reader of our output has seen enough; click ends quietly
+    except BrokenPipeError:  # the reader of the output is gone; click exits silently
         raise
     except OSError as error:
         raise InputError(f"Cannot write results to {out}: {error}.") from error
 
 
-def _notes_on_inputs(plan: Plan) -> Iterator[str]:
-    """Say for real programs which versions the results belong to, and what lasthop does not see of them."""
+def _notes(plan: Plan) -> Iterator[str]:
+    """Yield notes on the transport, and on real programs: repeatability, and inputs unknown to lasthop."""
+    if not plan.engine.real_tcp:
+        yield from transport_lines(plan.cells)
+    if plan.engine.repeatable and not plan.repeatable:
+        yield "computation takes time in these runs (cpu_cost), so they are not repeatable."
     unseen = list(dict.fromkeys(chain.from_iterable(inputs.unseen for inputs in plan.inputs.values())))
     names = list(dict.fromkeys(Path(path).name for path in plan.input_digests))
     if names and unseen:
         yield (
-            f"these results are of {_listed(names)} as they are now. lasthop does not see {_listed(unseen)}: "
-            "name it with --input ('input' in a scenario), or run all anew with --overwrite."
+            f"these results are for the current {_listed(names)}. lasthop cannot detect changes in "
+            f"{_listed(unseen)}: use --input ('input' in a scenario), or run all again with --overwrite."
         )
 
 
@@ -144,47 +141,47 @@ def _beside(folders: Sequence[Path], plan: Plan) -> list[Side]:
 
 
 def _judge_lateness(campaign: Campaign) -> None:
-    """End with a special exit code if runs were too late to be valid."""
+    """Exit with a special code if runs were too late to be valid."""
     if (late := lateness(campaign)) is not None:
         click.echo(late, err=True)
         raise click.exceptions.Exit(EXIT_INVALID)
 
 
 def _conclude(
-    campaign: Campaign, loaded: Loaded, beside: Sequence[Side], say: Callable[[str], object] | None
+    campaign: Campaign, loaded: Loaded, beside: Sequence[Side], write: Callable[[str], object] | None
 ) -> None:
-    """Say what came out of a finished campaign if anybody listens; write its files besides its records."""
-    # Imported here, because error messages need none of it.
+    """Print the results of a finished campaign, and write the files other than its records."""
+    # Imported here because error messages do not need it.
     from lasthop.analysis.findings.analyse import analyse
 
     findings = analyse(campaign, loaded.assets, loaded.claims, loaded.drawn, beside)
-    # The answer comes first: to load the report's code and write it takes a third of a short run.
-    if say is not None:
-        _tell(findings, say)
+    # The results come first: loading the report's code and writing it takes a third of a short run.
+    if write is not None:
+        _print(findings, write)
     from lasthop.present.report.page import write_outputs
 
     report = write_outputs(findings)
-    if say is not None:
-        say(f"report: {report}")
+    if write is not None:
+        write(f"report: {report}")
 
 
-def _tell(findings: Findings, say: Callable[[str], object]) -> None:
+def _print(findings: Findings, write: Callable[[str], object]) -> None:
     from lasthop.commands.answer import short_answer
 
     if findings.agreement:
         from lasthop.analysis.studies.comparison import agreement_lines
 
-        say("Agreement with the published numbers:")
+        write("Agreement with the published numbers:")
         for line in agreement_lines(findings.agreement):
-            say(f"  {line}")
+            write(f"  {line}")
     answer = short_answer(findings.campaign.out, None if findings.has_source else findings.sections)
     verdicts = _verdicts(findings)
     for line in [*verdicts, *answer] if findings.has_source else [*answer, *verdicts]:
-        say(line)
+        write(line)
 
 
 def _verdicts(findings: Findings) -> Iterator[str]:
-    """Count the verdicts on claims. A study with a source has too many to tell each."""
+    """Count the verdicts on claims; also list them, except for a study with a source, which has too many."""
     if not findings.claims:
         return
     from lasthop.analysis.claims.verdicts import claim_lines, verdict_lines

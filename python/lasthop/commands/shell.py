@@ -1,4 +1,4 @@
-"""The command `lasthop shell`: run a program behind an emulated last hop, once or many times."""
+"""The command `lasthop shell`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,13 +44,12 @@ _MANY = {
 
 
 class _Command(click.Command):
-    """A command whose help lists the options of each mode under a heading of its own."""
+    """A command whose help groups options by mode."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in sections."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": [], "A single run": [], "Repeated runs": []}
         for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is not None:
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)) is not None:
                 title = {**dict.fromkeys(_ONCE, "A single run"), **dict.fromkeys(_MANY, "Repeated runs")}
                 sections[title.get(str(parameter.name), "Options")].append(record)
         for heading, records in sections.items():
@@ -61,7 +60,7 @@ class _Command(click.Command):
 _engine_option = click.option(
     "--engine",
     type=click.Choice(["live", "kernel"]),
-    help="What runs the programs. live: this machine's kernel, in real time. kernel: a guest kernel in "
+    help="Where programs run. live: on this machine's kernel, in real time. kernel: on a guest kernel, in "
     "virtual time; the same seed gives the same run.  [default: live for a single run, else kernel]",
 )
 
@@ -70,8 +69,8 @@ _pcap_option = click.option(
     is_flag=False,
     flag_value="",
     metavar="[DIR]",
-    help="Capture the packets at both hosts and at both ends of the router queue: a single run into the new "
-    "folder DIR, repeated runs into the results, where DIR is left out.",
+    help="Capture the packets at both hosts and before and after the router queue: for a single run, in the "
+    "new folder DIR; for repeated runs, in the results, without DIR.",
 )
 
 
@@ -80,35 +79,37 @@ _pcap_option = click.option(
     "--link",
     metavar="PRESET|FILE",
     shell_complete=complete_links,
-    help="The last hop: a preset (see --list) or a scenario file, which needs no flows. Repeated runs vary "
-    "its factors.",
+    help="Last hop: a preset (see --list) or a scenario file, which needs no flows. Repeated runs vary its "
+    "factors.",
 )
 @servers_option
 @hosts_option
 @write_option
 @cpu_cost_option
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
-@click.option("--cell", "key", metavar="KEY", help="Choose the cell of FILE by its full key.")
+@click.option(
+    "--cell", "key", metavar="KEY", help="Choose the cell of FILE by its full key, such as link=e0."
+)
 @click.option(
     "--down",
     type=FILE,
     metavar="TRACE",
-    help="Replace the rate of the link to the client by a Mahimahi trace. Delay, queue and errors stay.",
+    help="Replace the rate of the link to the client by a Mahimahi trace; delay, queue and errors stay.",
 )
-@click.option("--up", type=FILE, metavar="TRACE", help="The same for the link to the server.")
+@click.option("--up", type=FILE, metavar="TRACE", help="As --down, for the link to the server.")
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="For --engine kernel: memory of the guest, such as 512M or 4G, half of which is for files. The "
-    "guest takes from this machine only what programs use.  [default: 2G]",
+    help="For --engine kernel: maximum memory of the guest, such as 512M or 4G; half of it is for files.  "
+    "[default: 2G]",
 )
 @click.option(
     "--spin",
     "spin_us",
     type=click.IntRange(min=0, max=_SPIN_MAX_US),
     metavar="MICROSECONDS",
-    help="For --engine live: before each delivery, spend this long in a busy loop. Deliveries are more "
-    f"punctual but cost processor time.  [default: {SPIN_US}]",
+    help="For --engine live: time in microseconds to busy-wait before each delivery, which makes deliveries "
+    f"more punctual but costs processor time.  [default: {SPIN_US}]",
 )
 @click.option(
     "--status",
@@ -120,14 +121,14 @@ _pcap_option = click.option(
     "commands",
     multiple=True,
     metavar="NAME=COMMAND",
-    help="Compare several commands, each a shell command line: levels of the factor 'command'. It replaces "
-    "COMMAND.",
+    help="Shell command, as a level of the factor 'command'; replaces COMMAND. Repeat the option to compare "
+    "several commands.",
 )
 @click.option(
     "--json",
     "prints_json",
     is_flag=True,
-    help="The command prints JSON: its numbers become columns of runs.parquet.",
+    help="Read the command's output as JSON; its numbers become columns of runs.parquet.",
 )
 @click.option(
     "--input",
@@ -135,14 +136,14 @@ _pcap_option = click.option(
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
     metavar="FILE|DIR",
-    help="A file or folder that results depend on, in addition to the programs and files that the command "
-    "lines name: when it changes, everything runs again. Repeat the option for more.",
+    help="File or folder that results depend on, in addition to the programs and files in the commands; if "
+    "it changes, everything runs again. Repeat the option for more.",
 )
 @click.option(
     "--keep-servers",
     type=click.IntRange(min=1, max=1000),
     metavar="N",
-    help="For --engine kernel: start the servers once for N replications, if they are slow to start.",
+    help="For --engine kernel: start the servers only once per N replications, if starting is slow.",
 )
 @click.option("--fail", is_flag=True, help="Return exit code 4 if the program failed in any run.")
 @click.option("--repeated", is_flag=True, hidden=True)
@@ -160,22 +161,22 @@ def shell_command(
     repeated: bool,
     **_: object,
 ) -> None:
-    """Run a program behind a last hop, once or many times.
+    """Run a program behind an emulated last hop, once or many times.
 
-    COMMAND, or a shell if you give none, runs on the client, a network namespace whose only way out is the
-    last hop. At the far end is the server, another namespace, called 'server' or 10.0.0.1 (fd00::1). --server
-    starts a program there. The client can reach nothing else. COMMAND begins at the first word that is not an
+    COMMAND, by default a shell, runs on the client: a network namespace connected only to the last hop. At
+    the other end is the server, another namespace, called 'server' or 10.0.0.1 (fd00::1), where --server
+    starts programs. The client can reach nothing else. COMMAND begins at the first word that is not an
     option, or after --.
 
-    A single run ends when COMMAND ends, and lasthop returns its exit code. --replications, or any other
-    option listed under 'Repeated runs', repeats it with other random numbers. The TCP connections of the
-    programs are then flows of the results, and so are datagrams between two ports; runs.parquet has the
-    program's exit code and run time. Read them with 'lasthop results', 'plot' and 'explain'.
+    A single run ends with COMMAND, and lasthop returns its exit code. --replications, or any other option
+    listed under 'Repeated runs', repeats it with different random numbers. The flows of the results are the
+    programs' TCP connections, and their datagrams between two ports; runs.parquet contains the exit code and
+    run time of the program. Read them with 'lasthop results', 'plot' and 'explain'.
 
-    With --engine live, programs use this machine's own TCP in real time. This needs Linux, and either root or
-    permission to create user namespaces. With --engine kernel, they run in a guest kernel whose clock stands
-    still while anything computes: a transfer of minutes takes seconds, and the same seed gives the same
-    packets. This needs a guest kernel ('lasthop kernel build'), but no privileges.
+    With --engine live, programs use this machine's TCP in real time. This needs Linux, and either root or
+    permission to create user namespaces. With --engine kernel, they run on a guest kernel whose clock stops
+    during computation: a transfer of minutes takes seconds, and the same seed gives the same packets. This
+    needs a guest kernel ('lasthop kernel build'), but no privileges.
 
     Example: lasthop shell --link gprs --server 'nginx -g "daemon off;"' -- curl http://server/
 
@@ -197,7 +198,7 @@ def shell_command(
         _refuse(context, _ONCE, many)
         if pcap:
             raise InputError(
-                f"--pcap {pcap}: captures of repeated runs are in the results; give --pcap alone."
+                f"--pcap {pcap}: repeated runs store captures in the results; give --pcap without a folder."
             )
         context.params.update(engine=engine or "kernel", pcap=pcap is not None)
         from lasthop.commands.repeat import run_repeatedly
@@ -205,7 +206,7 @@ def shell_command(
         run_repeatedly(context)
         return
     if pcap == "":
-        raise InputError("--pcap: name the new folder for the captures of a single run.")
+        raise InputError("--pcap: a single run needs a new folder for the captures; give --pcap=DIR.")
     from lasthop.commands.once import run_once
 
     run_once(
@@ -216,4 +217,4 @@ def shell_command(
 def _refuse(context: click.Context, options: dict[str, str], many: Sequence[str]) -> None:
     for parameter, option in options.items():
         if is_given(context, parameter):
-            raise InputError(f"{option} is for a single run: leave it out, or {' and '.join(many)}.")
+            raise InputError(f"{option} is for a single run; leave out {option}, or {' and '.join(many)}.")

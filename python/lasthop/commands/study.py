@@ -14,7 +14,7 @@ from lasthop.studies.catalogue import SCENARIO_FILE, find_study, list_studies
 def study_group() -> None:
     """List, show and run published studies.
 
-    lasthop compares its results with the numbers that the study printed.
+    lasthop compares its results with the published numbers.
 
     Example: lasthop study list
     """
@@ -22,13 +22,13 @@ def study_group() -> None:
 
 @study_group.command("list")
 def study_list() -> None:
-    """List the studies: name, cells x replications, title.
+    """List the studies: name, cells (combinations of factor levels) x replications, title.
 
     Example: lasthop study list
     """
     studies = list_studies()
     if not studies:
-        raise InputError("This installation carries no studies.")
+        raise InputError("This installation contains no studies.")
     width = max(map(len, studies))
     for name, folder in studies.items():
         study = read_study(folder / SCENARIO_FILE)
@@ -38,7 +38,7 @@ def study_list() -> None:
 @study_group.command("show")
 @click.argument("name", shell_complete=complete_studies)
 def study_show(name: str) -> None:
-    """Show what study NAME varies and how to run it.
+    """Show the factors of study NAME and how to run it.
 
     Example: lasthop study show kulve2003
     """

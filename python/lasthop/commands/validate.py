@@ -1,4 +1,4 @@
-"""The command `lasthop validate`: what would run, what is assumed, and all errors."""
+"""The command `lasthop validate`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ASSUMED_AT_MOST = 200
 
 @click.command("validate")
 @click.argument("names", metavar="FILE|STUDY...", nargs=-1, shell_complete=complete_scenarios)
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files instead.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files, and check nothing.")
 @points_option
 @engine_option
 @anyway_option
@@ -44,11 +44,10 @@ def validate_command(
 ) -> None:
     """Check scenario files without running them.
 
-    For each FILE or STUDY, lasthop says what it would run, and how long round trips and full queues are. It
-    also says which values it assumes for what the file leaves out, and why. It estimates how much a run
-    takes, rather too high. It reports all errors at once, with file, line and remedy. Like 'lasthop run', it
-    refuses a scenario that --engine cannot run or that takes too much. The exit code is 2 if anything is
-    wrong.
+    For each FILE or STUDY, lasthop prints what it would run, round-trip times and the delay of full queues,
+    the values that it assumes for missing keys, with reasons, and a high estimate of packets and memory per
+    run. It reports all errors at once, with file, line and remedy. Like 'lasthop run', it rejects scenarios
+    that --engine cannot run or that exceed the limits. The exit code is 2 if there is any error.
 
     Example: lasthop validate kulve2003 two-flows.toml
 
@@ -58,8 +57,8 @@ def validate_command(
         click.echo(_core.schema())
         return
     if not names:
-        raise InputError("Missing FILE or STUDY: name the scenarios to check.")
-    wrong = False
+        raise InputError("Missing FILE or STUDY: give the scenarios to check.")
+    failed = False
     for name in names:
         try:
             file = find_scenario(name)
@@ -67,13 +66,13 @@ def validate_command(
             ENGINES[engine].check(study, study.cells)
             Limits(anyway, limit_memory).check(study.name, study.cells)
         except (InputError, _core.ScenarioError) as error:
-            wrong = True
+            failed = True
             for line in str(error).splitlines():
                 click.echo(f"Error: {line}", err=True)
         else:
             for line in _lines(file, study, engine):
                 click.echo(line)
-    if wrong:
+    if failed:
         raise click.exceptions.Exit(2)
 
 
@@ -94,37 +93,37 @@ def _lines(file: Path, study: _core.Study, engine: str) -> Iterator[str]:
         ("queues", [_queues(scenario) for scenario in scenarios]),
         ("time limit", [scenario.get("time_limit", "") for scenario in scenarios]),
     ):
-        if told := _distinct(values):
-            yield f"  {title:<11}{told}"
+        if text := _distinct(values):
+            yield f"  {title:<11}{text}"
     paths = list(dict.fromkeys(path for cell in study.cells for path in path_lines(cell)))
     if len(paths) > _VALUES_AT_MOST:
         paths[_VALUES_AT_MOST:] = [f"and {len(paths) - _VALUES_AT_MOST} more"]
-    for title, told in zip(itertools.chain(["round trip"], itertools.repeat("")), paths, strict=False):
-        yield f"  {title:<11}{told}"
+    for title, path in zip(itertools.chain(["round trip"], itertools.repeat("")), paths, strict=False):
+        yield f"  {title:<11}{path}"
     packets, memory = (max(values) for values in zip(*(cell.estimate for cell in study.cells), strict=True))
-    yield f"  {'estimate':<11}a run sends {count(packets)} packets and takes {size(memory)} of memory at most"
+    yield f"  {'estimate':<11}at most {count(packets)} packets and {size(memory)} of memory per run"
     assumed = list(_assumed(study))
     if len(assumed) > _ASSUMED_AT_MOST:
         more = len(assumed) - _ASSUMED_AT_MOST
-        assumed[_ASSUMED_AT_MOST:] = [f"and {more} values more, which the manifest of a run lists"]
-    for title, told in zip(itertools.chain(["assumed"], itertools.repeat("")), assumed, strict=False):
-        yield f"  {title:<11}{told}"
+        assumed[_ASSUMED_AT_MOST:] = [f"and {more} more values, which the manifest of a run lists"]
+    for title, text in zip(itertools.chain(["assumed"], itertools.repeat("")), assumed, strict=False):
+        yield f"  {title:<11}{text}"
     for note in [*study.notes, *(() if ENGINES[engine].real_tcp else transport_lines(study.cells))]:
         yield f"  {'note':<11}{note}"
 
 
 def _assumed(study: _core.Study) -> Iterator[str]:
-    """Tell the assumptions; for a key with many values, only the first."""
+    """Yield the assumptions; for a key with many values, only the first."""
     cells = len(study.cells)
     by_key: dict[str, list[Assumption]] = {}
-    for each in assumptions(study, study.cells):
-        by_key.setdefault(each.key, []).append(each)
-    for key, found in by_key.items():
-        for each in found if len(found) <= _VALUES_AT_MOST else found[:1]:
-            where = "" if each.cells == cells else f", in {each.cells} of {cells} cells"
-            yield f"{key} = {each.value} ({each.why}{where})"
-        if len(found) > _VALUES_AT_MOST:
-            yield f"{key} has {len(found) - 1} more values, by the same rule in other cells"
+    for assumption in assumptions(study, study.cells):
+        by_key.setdefault(assumption.key, []).append(assumption)
+    for key, values in by_key.items():
+        for value in values if len(values) <= _VALUES_AT_MOST else values[:1]:
+            where = "" if value.cells == cells else f", in {value.cells} of {cells} cells"
+            yield f"{key} = {value.value} ({value.why}{where})"
+        if len(values) > _VALUES_AT_MOST:
+            yield f"{key} has {len(values) - 1} more values, by the same rule in other cells"
 
 
 def _range(name: str, facts: _core.RangeFacts) -> str:

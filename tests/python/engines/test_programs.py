@@ -252,7 +252,7 @@ def test_a_program_that_takes_all_memory_is_named() -> None:
     done = run_guest("--link", "lte", "--quiet", "--memory", "192M", "--", *program(takes))
     assert done.returncode == 128 + signal.SIGKILL
     assert re.fullmatch(
-        r"Warning: the guest ran out of memory and ended python\S*\. Give it more with --memory 4G, say\.\n",
+        r"Warning: the guest ran out of memory and killed python\S*\. Give it more, for example .*\n",
         done.stderr,
     ), done.stderr
 
@@ -307,8 +307,8 @@ def test_what_waits_for_ever_or_is_asked_for_in_vain_is_said(tmp_path: Path) -> 
     there = tmp_path / "there"
     there.mkdir()
     for arguments, said in (
-        (("--spin", "5"), "--spin is an option of --engine live"),
-        (("--pcap", str(there)), "this is there already"),
+        (("--spin", "5"), "--spin needs --engine live"),
+        (("--pcap", str(there)), "this path already exists"),
         (("--server", "a=true", "--server", "true"), "each needs a name"),
         (("--server", "client=true"), "choose another name"),
         (("--kernel", "9.99"), "No kernel called '9.99'"),
@@ -318,9 +318,7 @@ def test_what_waits_for_ever_or_is_asked_for_in_vain_is_said(tmp_path: Path) -> 
         done = run_guest("--link", "lte", *arguments, "--", "true")
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     live = run_shell("--link", "lte", "--write", str(there), "--", "true")
-    assert (live.returncode, "--write is an option of --engine kernel" in live.stderr) == (2, True), (
-        live.stderr
-    )
+    assert (live.returncode, "--write needs --engine kernel" in live.stderr) == (2, True), live.stderr
 
 
 def shell(kernel: Kernel, *command: str) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def test_a_copy_goes_here_says_how_to_run_it_and_overwrites_nothing(
     Path("radio.trace").write_text("1\n", encoding="utf-8")
     Path("trace.toml").unlink()
     assert lasthop_main("example", "copy", "trace") == 2
-    assert "radio.trace is there already, and differs; name another folder" in capsys.readouterr().err
+    assert "radio.trace already exists and differs; choose another folder" in capsys.readouterr().err
     assert not Path("trace.toml").exists()
 
 

@@ -106,7 +106,7 @@ def test_a_shell_edits_lines_and_knows_its_terminal_and_leaves_the_users_as_it_w
     kernel: Kernel, tmp_path: Path
 ) -> None:
     with Session(kernel, tmp_path, size=(30, 100)) as shell:
-        shell.shows("Leave with exit")
+        shell.shows("Type exit to leave")
         shell.runs("stty size; tty; cat /dev/null > /dev/tty && echo of $((40 + 2))")
         shell.shows("30 100\r\n/dev/pts/0\r\nof 42\r\n")
         shell.runs(f"echo $((40 + 34{RUBOUT}))")
