@@ -36,7 +36,7 @@ pub struct Composed {
     pub unmodelled: Option<Problem>,
 }
 
-/// Composes a cell. Repairs guessed the values at `guessed`; faults that may be due to a guess are not reported.
+/// Composes a cell. Values at `guessed` come from repairs; faults that may be due to them are not reported.
 /// `for_link` is [`Loaded::for_link`](crate::extends::Loaded).
 pub fn compose(
     base: &Node,

@@ -40,7 +40,7 @@ impl ScenarioErrors {
 
     /// Collects the errors of cells, each once; `total` is the number of cells.
     pub(crate) fn of_cells(
-        found: impl Iterator<Item = (String, ScenarioError)>,
+        cell_errors: impl Iterator<Item = (String, ScenarioError)>,
         total: usize,
     ) -> Result<(), Self> {
         let mut errors: Vec<(ScenarioError, Cells)> = Vec::new();

@@ -105,7 +105,9 @@ fn quantities_without_unit_with_a_wrong_one_or_negative() {
             "delay = \"300 ms\"",
             "delay = { distribution = \"uniform\" }",
             14,
-            &["`down.link.delay`: found a table; write a string with a number and a unit, such as \"300 ms\""],
+            &[
+                "`down.link.delay`: found a table; write a string with a number and a unit, such as \"300 ms\"",
+            ],
         ),
         (
             "start = \"0 s\"",
@@ -461,8 +463,7 @@ fn page_loads_that_nobody_can_run() {
     }
     let nobody_says_how = error(base.split("[http]").next().unwrap());
     assert_eq!(nobody_says_how.line, Some(28));
-    let wanted =
-        "`flow[0].kind`: the flow loads a web page, but there is no [http]; add for example [http] with protocol";
+    let wanted = "`flow[0].kind`: the flow loads a web page, but there is no [http]; add for example [http] with protocol";
     assert!(nobody_says_how.to_string().contains(wanted), "{nobody_says_how}");
 }
 
