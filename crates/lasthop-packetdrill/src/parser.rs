@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Script, ScriptError> {
     if events.is_empty() {
         return error(
             parser.line(),
-            "not an event: write for example 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3",
+            "the script contains no event: write for example 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3",
         );
     }
     Ok(Script { options, setup, events })

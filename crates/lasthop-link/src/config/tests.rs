@@ -48,7 +48,7 @@ fn a_queue_whose_bytes_cannot_be_counted_is_refused() {
     assert_eq!(faults(&config), []);
     let (key, message) = refused(|config| config.queue.limit = QueueSize::Packets(most + 1));
     assert_eq!(key, "queue.limit");
-    assert!(message.contains(&format!("{most} at most")), "{message}");
+    assert!(message.contains(&format!("at most {most}")), "{message}");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn an_error_names_its_line_and_what_is_accepted() {
         ("+1~2 close(3) = 0", "line 1: both ends of a range must be absolute, or both begin with +"),
         ("close(3) = 0", "line 1: a time such as 0, +0.1, .5~.6 or * is missing; found \"close\""),
         ("0 close(3)", "line 1: '=' is missing before the result of the call; found the end of the script"),
-        ("// nothing", "line 1: no event"),
+        ("// nothing", "line 1: the script contains no event"),
     ];
     for (text, start) in errors {
         let error = refused(text);

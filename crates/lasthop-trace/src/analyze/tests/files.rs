@@ -185,10 +185,9 @@ fn damage_is_told_with_its_place() {
         damaged(second + 7, 0x7f),
         "unreadable at byte 80, after 1 packets: the time has 2130716432 of 1000000 parts of a second"
     );
-    assert!(
-        damaged(20, 147)
-            .starts_with("unreadable at byte 24, after 0 packets: packets of link type 147, where raw IP")
-    );
+    assert!(damaged(20, 147).starts_with(
+        "unreadable at byte 24, after 0 packets: packets of link type 147; supported are raw IP"
+    ));
 }
 
 #[test]
@@ -205,7 +204,10 @@ fn damaged_blocks_are_told_with_their_place() {
     assert_eq!(damaged(packet + 4, 7), at(packet, "a block cannot have 7 bytes"));
     assert_eq!(damaged(packet + 4, 1 << 30), at(packet, "a block cannot have 1073741824 bytes"));
     assert_eq!(damaged(packet + 4, 40), at(packet, "a block has two different lengths"));
-    assert_eq!(damaged(packet + 8, 3), at(packet, "a packet of interface 3, which is not described"));
+    assert_eq!(
+        damaged(packet + 8, 3),
+        at(packet, "a packet of interface 3, for which there is no description")
+    );
     assert_eq!(damaged(packet + 20, 4000), at(packet, "the content of a block of type 6 is broken"));
     assert_eq!(damaged(packet + 12, u32::MAX), at(packet, "a time before 1970 or after 2554"));
     assert_eq!(
