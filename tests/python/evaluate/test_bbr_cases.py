@@ -40,12 +40,12 @@ def test_a_control_without_the_states_of_the_draft_has_no_cases(tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_states_out_of_order_are_told(tmp_path: Path) -> None:
+def test_states_out_of_order_are_reported(tmp_path: Path) -> None:
     (tmp_path / "liar.py").write_text(LIAR, encoding="utf-8")
     faults = tell(tmp_path, "python:liar.Liar", "drain-inflight")["drain-inflight"].faults
-    assert "the draft has no way from Startup to ProbeBW_UP" in faults
-    assert "the draft has no way from ProbeBW_CRUISE to ProbeBW_UP" in faults
-    assert any(fault.startswith("its states are not ^Startup Drain") for fault in faults)
+    assert "the draft has no transition from Startup to ProbeBW_UP" in faults
+    assert "the draft has no transition from ProbeBW_CRUISE to ProbeBW_UP" in faults
+    assert any(fault.startswith("the states do not match ^Startup Drain") for fault in faults)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_states_out_of_order_are_told(tmp_path: Path) -> None:
             "of the packets are lost from 5 to 25 s",
         ),
         ("sub-packet", {"window": 1000}, "below 1000"),
-        ("up-plateau", {"undone": 1}, "it undoes 0 reductions, not 1"),
+        ("up-plateau", {"undone": 1}, "0 reductions are undone, less than 1"),
         ("drain-time", {"lasts": {"state": "Cruising", "from": 0.1, "to": 1.0}}, "Cruising lasts 0.000 s"),
         (
             "rate-tenfold",

@@ -144,9 +144,9 @@ def test_every_row_is_a_scenario_with_claims_on_all_its_levels(name: str, tmp_pa
 @pytest.mark.parametrize(
     ("against", "said"),
     [
-        (["reno", "cubic"], "Reno and CUBIC, the larger of both (ms)"),
+        (["reno", "cubic"], "Reno and CUBIC, the larger of the two (ms)"),
         (["reno"], "reno (ms)"),
-        (["cubic", "dctcp"], "cubic and dctcp, the larger of both (ms)"),
+        (["cubic", "dctcp"], "cubic and dctcp, the larger of the two (ms)"),
         (["reno", "cubic", "bbr"], "reno and cubic and bbr, the worst of them (ms)"),
     ],
 )
@@ -247,15 +247,15 @@ def test_a_control_that_the_engine_lacks_is_an_error(
     ("words", "said"),
     [
         (["bbr4"], "did you mean 'bbr'"),
-        ([f"{FAULTS}"], "name the class in the file, too"),
-        (["missing.py:Mine"], "there is no Python file missing.py"),
+        ([f"{FAULTS}"], "add the name of the class in the file"),
+        (["missing.py:Mine"], "missing.py is not a Python file"),
         ([f"{FAULTS}:FillBuffers"], "did you mean 'python:planted_faults.FillsBuffers'"),
         (["reno", "--against", "cubik"], "did you mean 'cubic'"),
         (["reno", "--against", ","], "--against: missing a congestion control"),
         ([f"{FAULTS}:FillsBuffers", "--cluster", "local:2"], "FillsBuffers is code of your own"),
         (["reno", "--cluster", "locl:2"], "did you mean local:4"),
         (["reno", "--cluster", "local:2", "--jobs", "2"], "leave out one of them"),
-        (["reno", "--out", "occupied"], "something other than a dossier"),
+        (["reno", "--out", "occupied"], "does not contain a dossier"),
     ],
 )
 def test_what_cannot_be_evaluated_is_an_error_in_a_line(

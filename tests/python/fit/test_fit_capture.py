@@ -56,7 +56,7 @@ def test_what_is_damaged_foreign_or_one_sided_is_refused_and_leaves_no_file(
     at = whole.index((6).to_bytes(4, "little"), len(whole) // 2) + 4
     damaged.write_bytes(whole[:at] + b"\xff\xff\xff\x7f" + whole[at + 4 :])
     foreign.write_text("nothing that a program measured\n", encoding="utf-8")
-    for file, reason in ((damaged, "byte"), (foreign, "accepted")):
+    for file, reason in ((damaged, "byte"), (foreign, "not a measurement in a supported format")):
         assert main(["fit", str(file), "--out", str(tmp_path / "my-line.toml"), "--quiet"]) == 2
         assert reason in capsys.readouterr().err
     assert not (tmp_path / "my-line.toml").exists()
@@ -66,7 +66,7 @@ def test_a_capture_that_ends_within_a_packet_is_used_with_a_note(tmp_path: Path)
     file = captured(tmp_path / "made")
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(file.read_bytes()[:-7])
-    assert any("cut short" in note for note in read(cut).notes)
+    assert any("truncated" in note for note in read(cut).notes)
     cut.write_bytes(file.read_bytes()[:2000])
-    with pytest.raises(InputError, match="tells nothing"):
+    with pytest.raises(InputError, match="contains no usable transfer"):
         read(cut)

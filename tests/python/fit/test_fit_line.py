@@ -139,7 +139,9 @@ def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() 
     parts = [Part(model, ("rate", "rtt"), learnt, 0.5, np.zeros(2)) for model in (lossy, *twins_of(lossy))]
     first = Estimate(5.0, 40.0, 24.0, 0.01, 0.0, 2000, 20)
     assert "buffer" not in unidentified(first, Mixture(tuple(parts[:1]), {}, 1))
-    assert unidentified(first, Mixture(tuple(parts), {}, 1))["buffer"].endswith("it may never have filled")
+    assert unidentified(first, Mixture(tuple(parts), {}, 1))["buffer"].endswith(
+        "the queue may never have been full"
+    )
     # A queue that never dropped does not show what it drops by either.
     assert "queue" not in unidentified(first, Mixture(tuple(parts), {}, 1))
     codel = replace(parts[0], model=Model("reno", "codel", lossy=True))

@@ -117,7 +117,7 @@ def test_what_nothing_tells_apart_is_called_what_was_left(tmp_path: Path, end: s
     assert found.course is not None
     (course, cross, *_) = parameters_of(found, "down", Source(Path("a"), "capture"), {})
     assert str(course.value).startswith("2 steps from 5 to ")
-    assert "what was left" in str(cross.reason)
+    assert "the remaining rate" in str(cross.reason)
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -135,7 +135,7 @@ def test_without_a_queue_the_course_is_refused(tmp_path: Path) -> None:
     text = CUBIC_LINE.format(link=STEPS).replace('limit = "60 packets"', 'limit = "6 packets"')
     found = ways_of([read(captured(tmp_path / "made", text), HOST)])[0].observed
     assert found.course is None
-    assert "a queue stood in" in found.refused["course"]
+    assert "there was a standing queue in" in found.refused["course"]
 
 
 @pytest.mark.parametrize(("at", "end"), [("sender", "server"), ("receiver", "client")])
@@ -228,7 +228,7 @@ def test_waits_of_each_direction_do_not_depend_on_the_clocks() -> None:
         )
         said = waits(Measurement(Path("irtt.json"), "irtt", delays=delays))
         assert said is not None
-        assert "57 ms towards the user and 0 ms from them" in said
+        assert "57 ms towards the user and 0 ms in the other direction" in said
     assert waits(Measurement(Path("ping.txt"), "ping", delays=Delays(wait, wait))) is None
 
 

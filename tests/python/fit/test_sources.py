@@ -170,26 +170,26 @@ def misspell(made: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.json", '{"start": {"version": "iperf 3.12"}, "intervals": [', "line 1, column 52: not JSON"),
+        ("a.json", '{"start": {"version": "iperf 3.12"}, "intervals": [', "line 1, column 52: invalid JSON"),
         (
             "b.json",
             '{"start": {"version": "iperf 3.12"}, "intervals": [], "error": "unable to connect"}',
-            "intervals: none is there; iperf3 says: unable to connect",
+            "intervals is empty; iperf3 reports: unable to connect",
         ),
         (
             "c.json",
             edited("iperf3-up.json", lambda made: made["intervals"][1]["streams"][0].update(bytes="many")),
-            'intervals[1].streams[0].bytes: found "many", expected a number',
+            'intervals[1].streams[0].bytes: expected a number, not "many"',
         ),
         (
             "d.json",
             edited("iperf3-up.json", misspell),
-            "start has no 'test_start'; nearest there is 'test_star'",
+            "start has no key 'test_start'; the most similar key is 'test_star'",
         ),
-        ("e.flent", '{"metadata": {}, "raw_values": {"Page load": []}}', "neither a TCP download"),
-        ("f.json", '{"version": {"irtt": "0.9.0"}, "round_trips": []}', "round_trips: none is there"),
+        ("e.flent", '{"metadata": {}, "raw_values": {"Page load": []}}', "there is no TCP download"),
+        ("f.json", '{"version": {"irtt": "0.9.0"}, "round_trips": []}', "round_trips is empty"),
         ("g.txt", "PING a\n\n3 packets transmitted, 3 received, 0% packet loss", "run it without -q"),
-        ("h.txt", "Once upon a time", "not a measurement that lasthop reads"),
+        ("h.txt", "Once upon a time", "not a measurement in a supported format"),
     ],
 )  # fmt: skip
 def test_what_is_damaged_or_foreign_is_refused_with_place_and_reason(

@@ -259,7 +259,7 @@ def _context(findings: Findings) -> dict[str, object]:
     return {
         "study": campaign.plan.study,
         "silent": campaign.finished.silent(),
-        "asked": question(findings),
+        "question": question(findings),
         "outcome": _outcome(findings, sections.diffs),
         "nothing_sent": nothing_sent(findings),
         "badges": list(badges(findings)),

@@ -15,7 +15,7 @@ import pytest
 from conftest import STUDY
 from counted_flows import datagram_counts, tcp_counts
 from lasthop import _core
-from lasthop.analysis.explain import followed, stories
+from lasthop.analysis.explain import follow, stories
 from lasthop.analysis.explain.facts import IDLE, PHASES, SET_UP, SLOW_START, TcpFacts, gather
 from lasthop.analysis.explain.packets import Packets
 from lasthop.analysis.explain.tell import tell_tcp
@@ -170,8 +170,8 @@ def test_a_page_load_is_told_by_its_objects_then_by_its_connections(
     cell = "link=e0,protocol=http1.0,workload=s+2s,variant=baseline,queue=fifo"
     assert lasthop_main("explain", "iip2004", "--cell", cell, "--replication", 1, "--flow", "page") == 0
     told = capsys.readouterr().out
-    assert "page: page load, 3 objects asked for over 3 connections." in told
-    assert told.count("Asks for ") == 3
+    assert "page: page load, 3 objects requested over 3 connections." in told
+    assert told.count("Requests ") == 3
     for name in ("main", "inline-1", "inline-2"):
         assert f"page/{name}: TCP, server to client, segments of at most 536 bytes." in told
     assert told.count("The client's SYN arrived; SYN-ACK sent.") == 3
@@ -272,7 +272,7 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
         "expiry 3 in a row",
         "The sender gave up the connection.",
         "the connection was still open",
-        "The first ACK after it that had not been lost",
+        "The next ACK that was not lost",
         "The timer expired again",
         "Duplicate ACKs started a fast recovery during it",
     ):
@@ -378,7 +378,7 @@ SWITCHES = {
         ([(201, "enqueued", "dequeued")], "was in the link and arrived"),
         (
             [(201, "enqueued", "dequeued"), (300, "link-retry")],
-            "was held by the link's ARQ after 1 try that failed",
+            "was held by the link's ARQ after 1 failed try",
         ),
     ],
 )
@@ -418,7 +418,7 @@ def test_a_packet_waits_behind_one_that_arq_holds() -> None:
     tape.event(901, 3, "delivered")
     facts, packets = tape.facts()
     text = flat(str(tell_tcp(facts, packets, SWITCHES)))
-    assert "was in the link, behind a packet that ARQ held and arrived 51 ms later" in text
+    assert "was in the link, behind a packet held by ARQ and arrived 51 ms later" in text
 
 
 def test_a_packet_dropped_out_of_the_queue_is_no_longer_in_it() -> None:
@@ -457,17 +457,18 @@ def test_a_lost_original_makes_a_timeout_real() -> None:
     expected = dict(zip(PHASES, (0.2, 0.0, 0.2, 0.0, 0.2, 0.6, 0.0), strict=True))
     assert facts.seconds_by_phase() == pytest.approx(expected)
     text = flat(str(tell_tcp(facts, packets, SWITCHES)))
-    assert "0.201000 Loss: router queue full, 1 packet: bytes 1-500. The queue held 0 packets" in text
+    assert "0.201000 Loss: router queue full, 1 packet: bytes 1-500. The queue then held 0 packets" in text
     assert (
         "Verdict: real: the original, sent at 0.200000, had been lost at 0.201000 (router queue full)."
         in text
     )
     assert (
-        "Over at 1.000000, after 200 ms, when everything outstanding was acknowledged: cwnd 2, ssthresh 2."
+        "Ended at 1.000000, after 200 ms, when everything outstanding was acknowledged: cwnd 2, ssthresh 2."
         in text
     )
     assert (
-        "0.500000 Link bad for 200 ms, until 0.700000: no packet of this flow had to be tried again." in text
+        "0.500000 Link bad for 200 ms, until 0.700000: no packet of this flow had to be repeated by ARQ."
+        in text
     )
     assert "Summary: closed after 1.200000 s" in text
     assert "waiting for the timer 50.0 % (0.600 s)" in text
@@ -591,7 +592,7 @@ def calls(tmp_path: Path, codec: str) -> Iterator[tuple[Row, UdpFacts, str]]:
     study = _core.load(str(file))
     for cell, replication in itertools.product(study.cells, range(1, study.replications + 1)):
         facts, trace = Facts.of(cell), traced(cell, study.seed, 1, replication)
-        packets = followed(trace, facts)
+        packets = follow(trace, facts)
         for number, record in enumerate(rows(trace.flows)):
             if record["application"].startswith("call") and record["mos"] is not None:
                 voice = facts.applications[record["application"]].voice
@@ -698,9 +699,9 @@ def test_the_delay_of_a_stream_rises_and_falls_and_gaps_are_told_in_order() -> N
         "router queue, until the link had room."),
         (440, "Delay rises: 7 of 7 datagrams take 40 ms or more, the last sent at 0.560000. Datagram 24, "
         "sent at 0.480000, takes longest, 130 ms: 125 ms in the router queue, behind 2 packets of its own "
-        "flow. Delay has fallen to 24 ms with datagram 30, sent at 0.600000."),
+        "flow. Delay has fallen to 24 ms by datagram 30, sent at 0.600000."),
         (1200, "Gap of 60 ms: datagrams 60-62, 3 lost (router queue full). The queue held 0 packets."),
-        (1980, "Datagram 99 sent, the last."),
+        (1980, "Last datagram, number 99, sent."),
     ]  # fmt: skip
     assert [rise.worst.number for rise in facts.rises] == [24]
     assert "Verdict" not in str(story)
@@ -795,10 +796,10 @@ def test_a_fast_recovery_names_its_cause_and_a_dsack_its_verdict() -> None:
     text = flat(str(tell_tcp(facts, packets, SWITCHES)))
     assert "0.402000 Fast recovery: 3 duplicate ACKs for byte 1, 3 segments SACKed (threshold 3)." in text
     assert "cwnd 2 -> 2, ssthresh infinite -> 2" in text
-    assert "Sent again: 1 segment (bytes 1-500); unnecessary, because an earlier copy arrived." in text
-    assert "1 D-SACK block reported data that had arrived twice." in text
+    assert "Retransmitted: 1 segment (bytes 1-500); unnecessary, because an earlier copy arrived." in text
+    assert "1 D-SACK block reported data that arrived twice." in text
     assert "Undone at 0.602000 by D-SACK blocks" in text
-    assert "Over at 0.602000, after 200 ms, when an ACK asked for byte 2001: cwnd 4, ssthresh 2." in text
+    assert "Ended at 0.602000, after 200 ms, when an ACK reached byte 2001: cwnd 4, ssthresh 2." in text
 
 
 def test_an_ack_with_data_ends_a_row_of_duplicates_as_in_the_records() -> None:
@@ -836,12 +837,11 @@ def test_a_tail_loss_probe_is_told_as_such(*, is_new: bool) -> None:
     assert facts.record["retransmitted_packets"] == (not is_new)
     assert not facts.stray
     text = flat(str(tell_tcp(facts, packets, {**SWITCHES, "tail_loss_probe": True})))
-    done = "new data is sent" if is_new else "the last segment is sent again"
-    told = (
-        f"0.700000 Tail loss probe (RFC 8985, section 7): nothing was sent or received for 500 ms; {done} to "
-        "bring"
-    )
-    assert told in text
+    done = "new data is sent" if is_new else "the last segment is retransmitted"
+    assert (
+        "0.700000 Tail loss probe (RFC 8985, section 7): nothing was sent or received for 500 ms; "
+        f"{done} to elicit an ACK"
+    ) in text
     assert ("It arrived." if is_new else "It was needed: no earlier copy arrived.") in text
     assert "0 timeouts (0 spurious), 1 tail loss probe," in text
 

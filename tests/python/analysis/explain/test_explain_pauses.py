@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lasthop import _core
-from lasthop.analysis.explain import followed, stories
+from lasthop.analysis.explain import follow, stories
 from lasthop.analysis.explain.facts import AFTER_TIMEOUT, IDLE, gather
 from lasthop.engines.rows import rows
 from lasthop.scenario.facts import Facts
@@ -46,7 +46,7 @@ def test_the_time_in_which_an_application_is_idle_is_a_phase_of_its_own(tmp_path
     study = _core.load(str(file))
     for cell in study.cells:
         trace = traced(cell, study.seed, 1, 1)
-        packets = followed(trace, Facts.of(cell))
+        packets = follow(trace, Facts.of(cell))
         (record,) = rows(trace.flows)
         (told,) = map(str, stories(trace, Facts.of(cell), packets=packets))
         said = re.search(r"nothing in flight for (\d+\.\d+) s, in 4 pauses", _flat(told))
@@ -108,21 +108,22 @@ def test_changes_of_links_and_migrations_are_told(tmp_path: Path) -> None:
             (story,) = stories(trace, Facts.of(cell))
             told[tuple(cell.levels.values())] = _flat(str(story))
     for (network, stack), text in [(levels, text) for levels, text in told.items() if levels]:
-        down = "1.000000 Link down changes: from now on rate 2 Mbit/s and delay 60 ms."
-        up = "1.000000 Link up changes: from now on delay 60 ms."
-        same = "1.000000 Link changes: from now on delay 60 ms."
+        down = "1.000000 Link down changes to rate 2 Mbit/s and delay 60 ms."
+        up = "1.000000 Link up changes to delay 60 ms."
+        same = "1.000000 Link changes to delay 60 ms."
         said = (down in text, up in text, same in text)
         assert said == ((True, True, False) if network == "one" else (False, False, True)), stack
         assert ("1.000000 Migration: the client has a new address" in text) == (stack == "migrates"), stack
         assert ("1.000000 Rebinding: the client's port changes" in text) == (stack == "rebinds"), stack
         assert ("ended by the migration" in text) == (stack == "migrates"), stack
     moved = told["one", "migrates"]
-    assert re.search(r"It ignores \d+ packets under way to the old one", moved)
-    begun = re.search(r"where it begins anew: cwnd \d+ -> 10, ssthresh (?:\d+|infinite) -> infinite", moved)
-    assert begun
-    assert "Slow start, cwnd 10 -> " in moved[begun.end() :]
-    assert "The window stays, as only the port differs." in told["one", "rebinds"]
+    assert re.search(r"It ignores \d+ packets in flight to the old address", moved)
+    window = r"cwnd \d+ -> 10, ssthresh (?:\d+|infinite) -> infinite"
+    reset = re.search(rf"which validates the path and resets congestion control: {window}", moved)
+    assert reset
+    assert "Slow start, cwnd 10 -> " in moved[reset.end() :]
+    assert "The window is unchanged, as only the port differs." in told["one", "rebinds"]
     ways = told[()]
     assert "Migration: the client has a new address, behind lte" in ways
-    assert "0.500000 Link of lte changes: from now on rate 5 Mbit/s." in ways
+    assert "0.500000 Link of lte changes to rate 5 Mbit/s." in ways
     assert "other" not in ways

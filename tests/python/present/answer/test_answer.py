@@ -74,7 +74,7 @@ def test_a_comparison_of_one_of_several_flows_names_it(
     assert lasthop_main("run", EXAMPLES / "queue.toml", "--out", tmp_path / "out") == 0
     text = " ".join(capsys.readouterr().out.split())
     # The largest difference comes first, not behind "... and 2 more".
-    first = text.split("p corrected after Holm): - ")[1]
+    first = text.split("p corrected by Holm's method): - ")[1]
     assert first.startswith(
         "With flow=call, queue=long has 10.2 times the p95 of queueing delay of queue=short: 815"
     )
@@ -111,7 +111,7 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
     monkeypatch.setattr(show, "width", lambda: 70)
     monkeypatch.setattr(show.sys.stdout, "isatty", lambda: True)
     lines = list(map(unstyle, show.answer_lines(read_sections(results["diffserv"]), show.Shown())))
-    (last,) = (number for number, line in enumerate(lines) if line.startswith("No room for: "))
+    (last,) = (number for number, line in enumerate(lines) if line.startswith("Omitted for lack of space: "))
     assert lines[last].endswith("timeouts, p95 of queueing delay. A wider terminal or --metric shows them.")
     assert max(map(len, lines[2:last])) <= 70
     assert "timeouts" not in "".join(lines[2:last])
@@ -455,7 +455,7 @@ def test_the_worst_of_the_levels_that_differ_is_not_called_so_if_a_table_shows_a
     blocks = [[1e6 * value for value in block] for block in zip(*steady, wild, strict=True)]
     (sentence,) = sentences(differences([numbered(blocks, ["a", "b", "c"])]))
     assert "p=b the worst" in sentence
-    assert sentence.endswith(", not counting p=c, whose difference may be due to chance.")
+    assert sentence.endswith(", excluding p=c, whose difference may be due to chance.")
     (trend,) = sentences(differences([numbered(blocks, ["1", "2", "3"])]))
     assert trend.startswith("Throughput falls with p")
 
@@ -653,11 +653,11 @@ def test_over_several_cases_the_winner_on_the_average_is_named() -> None:
     found = [one for one in differences([section(times)]) if one.factor == "variant"]
     (sentence,) = sentences(found)
     assert sentence.startswith(
-        "Against variant=a, elapsed time differs in both cases, most with link=r1: variant=b has the "
+        "Compared with variant=a, elapsed time differs in both cases, most with link=r1: variant=b has the "
     )
     share = 100 * (1 - math.sqrt(0.8 * 0.9))
     assert sentence.endswith(
-        f"On the average over both cases, variant=b has the shortest elapsed time, {share:.0f} % less than "
+        f"On average over both cases, variant=b has the shortest elapsed time, {share:.0f} % less than "
         "variant=a."
     )
 
@@ -679,7 +679,7 @@ def test_nothing_significant_says_what_was_compared_and_what_would_have_shown() 
     deviation = np.std(np.log(other) - np.log(base), ddof=1)
     reach = (stats.t.ppf(0.975, 7) + stats.norm.ppf(0.8)) * deviation / math.sqrt(8)
     least = stats.gmean(base) * math.expm1(reach)
-    assert f"; one of {least:.2f} s would have shown" in sentence
+    assert f"; a difference of {least:.2f} s would have been detected" in sentence
     two = several(
         ("tcp-1", "elapsed_s", Topic.TRANSFERS, 10.0, 10.0), ("all", "utilisation", Topic.LINK, 0.9, 0.9)
     )
@@ -760,5 +760,5 @@ def test_replications_that_are_all_equal_are_told(
     flow = '[[flow]]\nkind = "bulk-tcp"\nbytes = "300 kB"\n'
     Path("line.toml").write_text(link + flow, encoding="utf-8")
     assert lasthop_main("run", "line.toml", "--replications", "20") == 0
-    told = "All 20 replications are equal: nothing in these runs is random, so one tells as much."
+    told = "All 20 replications are equal: nothing in these runs is random, so one is enough."
     assert (told not in capsys.readouterr().out) == is_random

@@ -60,8 +60,8 @@ def test_a_study_has_a_column_per_folder_beside_the_published_numbers(
         assert joined["measured"].to_list() == joined[name].to_list()
         assert joined["published"].to_list() == joined["published_right"].to_list()
     report = (first / "report.html").read_text()
-    assert "Agreement of each" in report
-    assert "published numbers met" in report
+    assert "Agreement by engine" in report
+    assert "published numbers reproduced" in report
 
 
 def test_what_cannot_stand_beside_is_refused_before_the_run(
@@ -74,7 +74,7 @@ def test_what_cannot_stand_beside_is_refused_before_the_run(
     assert lasthop_main("run", small, "--beside", empty, "--out", out) == 2
     assert "holds no manifest.json" in capsys.readouterr().err
     assert lasthop_main("run", small, "--beside", other, "--out", out) == 2
-    assert "another scenario, 'kulve2003', or of an older version of 'small'" in capsys.readouterr().err
+    assert "another scenario, 'kulve2003', or an older version of 'small'" in capsys.readouterr().err
     only = ("--only", "link=r1,workload=2tcp0udp,variant=baseline", "--out", out, "--beside", other)
     assert lasthop_main("study", "run", "kulve2003", *only) == 2
     assert "none of the cells" in capsys.readouterr().err

@@ -263,7 +263,7 @@ def test_unfinished_flows_have_no_time_and_are_counted(tmp_path: Path) -> None:
     assert (row["pairs"], row["without_partner"], row["without_value"]) == (2, 0, 2)
     text = " ".join(compare_lines(found))
     assert "Left out: 2 pairs in which a side lacks a value of elapsed time" in text
-    assert "flatters a level that leaves slow flows unfinished" in text
+    assert "This favours levels that leave slow flows unfinished" in text
     assert "Not finished: 2 of 8 (2 cut)." in text
 
 
@@ -324,14 +324,14 @@ def test_a_factor_named_like_a_column_has_a_prefix(tmp_path: Path) -> None:
 def test_the_table_names_cells_levels_and_numbers(compared: Compare) -> None:
     lines = compare_lines(compared)
     head, *rows = lines[2 : 3 + len(compared.comparisons)]
-    assert lines[0] == "Throughput (kbit/s), against router=classes"
+    assert lines[0] == "Throughput (kbit/s), compared with router=classes"
     assert head.split()[:3] == ["queue", "flow", "router"]
     for one, line in zip(compared.comparisons, rows, strict=True):
         assert line.split()[:3] == [one.levels["queue"], one.flow, one.difference.level]
         assert line.split()[-1] == str(REPLICATIONS)
         assert ("*" in line) == one.difference.significant
     text = " ".join(lines)
-    assert f"corrected after Holm for {len(compared.comparisons)} comparisons" in text
+    assert f"corrected by Holm's method for {len(compared.comparisons)} comparisons" in text
     assert "percentile-bootstrap" in text
 
 
@@ -347,8 +347,10 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
     monkeypatch.setattr(paired_show, "width", lambda: 80)
     monkeypatch.setattr(paired_show.sys.stdout, "isatty", lambda: True)
     lines = list(map(unstyle, compare_lines(compared)))
-    (last,) = (number for number, line in enumerate(lines) if line.startswith("No room for: "))
-    assert lines[last].startswith("No room for: classes (kbit/s), median [95 %], d_z, rank p, pairs. A wider")
+    (last,) = (number for number, line in enumerate(lines) if line.startswith("Omitted for lack of space: "))
+    assert lines[last].startswith(
+        "Omitted for lack of space: classes (kbit/s), median [95 %], d_z, rank p, pairs. A wider"
+    )
     assert last == 3 + len(compared.comparisons)  # a line for each comparison
     assert max(map(len, lines[2:last])) <= 80
 
@@ -364,25 +366,25 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
         (["--reference", "classes"], "'classes' is not FACTOR=LEVEL; write for example --reference router="),
         (
             ["--reference", "router=classes,queue=red"],
-            "the reference is one level of one factor, such as router=classes",
+            "give a single level of a single factor, such as router=classes",
         ),
         (["--metric", "troughput_Bps"], "did you mean 'throughput_Bps'?"),
         (["--role", "downlod"], "--role downlod: there is no such role; did you mean 'download'?"),
         (["--only", "queue=rde"], "factor 'queue' has no level 'rde'; did you mean 'red'?"),
         (
             ["--only", "router=one-queue"],
-            "--only router=one-queue leaves none of its runs; choose router=classes",
+            "--only router=one-queue excludes all its runs; add router=classes to --only",
         ),
         (
             ["--only", "router=classes"],
-            "--only router=classes leaves no other level of router to compare with it",
+            "with --only router=classes, the results contain no other level of router to compare it with",
         ),
         (["--out", "found.xls"], "--out found.xls: the suffix must be a format"),
         (
             ["--plot", "forest.jpg"],
             "--plot forest.jpg: pictures are png, svg, pdf, not 'jpg'; did you mean 'forest.",
         ),
-        (["--plot", "forest"], "--plot forest: this becomes one file; let its name end in .png, .svg, .pdf."),
+        (["--plot", "forest"], "--plot forest: give the name of a file that ends in .png, .svg, .pdf."),
         (["--correction", "bonferoni"], "'bonferoni' is not one of 'holm', 'none'"),
     ],
 )
@@ -442,7 +444,7 @@ def test_the_forest_plot_shows_means_intervals_and_significance(compared: Compar
         assert (marker.get_markerfacecolor() != "white") == own.significant
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == [f"{one.levels['queue']} · {one.flow}" for one in compared.comparisons]
-    assert "corrected after Holm" in figure.get_supxlabel().replace("\n", " ")
+    assert "corrected by Holm's method" in figure.get_supxlabel().replace("\n", " ")
 
 
 def test_many_comparisons_are_drawn_by_the_first_other_factor(tmp_path: Path) -> None:
