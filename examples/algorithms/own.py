@@ -1,6 +1,6 @@
-"""Algorithms of one's own, by examples. examples/algorithms/own.toml names them.
+"""Examples of custom algorithms, which examples/algorithms/own.toml uses.
 
-Each says only what it does otherwise than its base class: `CongestionControl` is Reno, `QueueDiscipline` is
+Each class overrides only what differs from its base class: `CongestionControl` is Reno, `QueueDiscipline` is
 drop-tail.
 """
 
@@ -12,18 +12,18 @@ import lasthop
 
 
 class Gentle(lasthop.CongestionControl):
-    """Additive increase as Reno, but losses cost a fifth of the window, not half of it."""
+    """Reno, except that a loss reduces the window by 20 % instead of 50 %."""
 
     def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
-        """Keep four fifths."""
+        """Reduce the window by 20 %."""
         self.ssthresh = max(0.8 * in_use, 2)
 
 
 class Early(lasthop.QueueDiscipline):
-    """Drop-tail that drops arrivals by chance once the queue is half full, the sooner the fuller it is."""
+    """Drop-tail with random early drops, whose probability increases once the queue is half full."""
 
     def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
-        """Take in a packet, or drop it early."""
+        """Enqueue a packet, or drop it early."""
         limit = self.limit_packets or 10
         share = 2 * len(self.packets) / limit - 1
         if self.random.random() < 0.1 * share:
@@ -33,21 +33,21 @@ class Early(lasthop.QueueDiscipline):
 
 
 class Flicker(lasthop.ErrorModel):
-    """A link that loses everything for the first 20 ms of each second."""
+    """A link that loses all packets in the first 20 ms of each second."""
 
     def loses(self, now_s: float, packet_bytes: int) -> bool:
-        """Tell whether a packet is lost."""
+        """Return whether a packet is lost."""
         return now_s % 1 < 0.02
 
 
 class Sensor(lasthop.Traffic):
-    """A reading of 100 to 400 bytes every half a second, give or take a tenth."""
+    """A reading of 100 to 400 bytes every 0.4 to 0.6 seconds."""
 
     def on_start(self, now_s: float) -> None:
         """Send the first reading."""
         self.on_wakeup(now_s)
 
     def on_wakeup(self, now_s: float) -> None:
-        """Send a reading, and plan the next one."""
+        """Send a reading, and schedule the next one."""
         self.send(self.random.randint(100, 400))
         self.wake_at(now_s + self.random.uniform(0.4, 0.6))

@@ -1,4 +1,4 @@
-"""Uploads a megabyte over HTTP, in parts, and sends a part again that takes too long."""
+"""Uploads a megabyte over HTTP in parts, and repeats parts that time out."""
 
 import http.client
 import sys
@@ -8,7 +8,7 @@ PARTS, PART = 8, 125_000
 
 
 def send(number: int, timeout_s: float) -> None:
-    """Send one part, and wait until the server has it."""
+    """Send a part, and wait for the server's response."""
     connection = http.client.HTTPConnection("server", timeout=timeout_s)
     connection.request("PUT", f"/part/{number}", bytes(PART))
     connection.getresponse().read()
@@ -16,7 +16,7 @@ def send(number: int, timeout_s: float) -> None:
 
 
 def upload(first_timeout_s: float) -> None:
-    """Send all parts; each further try of a part may take twice as long."""
+    """Send all parts; the timeout of a part doubles with each attempt."""
     for number in range(PARTS):
         timeout_s = first_timeout_s
         while True:

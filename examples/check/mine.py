@@ -1,4 +1,4 @@
-"""A congestion control under test. examples/check/control.toml names it."""
+"""A congestion control under test, which examples/check/control.toml uses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import lasthop
 
 
 class Mine(lasthop.CongestionControl):
-    """Additive increase as Reno, but losses cost three tenths of the window, not half of it."""
+    """Reno, except that a loss reduces the window by 30 % instead of 50 %."""
 
     def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
-        """Keep seven tenths."""
+        """Reduce the window by 30 %."""
         del sign
         self.ssthresh = max(0.7 * in_use, 2)

@@ -1,4 +1,4 @@
-"""Downloads a megabyte in parts over QUIC, as a client that is under test might; needs aioquic."""
+"""A client under test: it downloads a megabyte in parts over QUIC; needs aioquic."""
 # pyright: basic, reportMissingImports=false
 
 import asyncio
@@ -11,7 +11,7 @@ PARTS, PART = 8, 125_000
 
 
 async def fetch(connection: QuicConnectionProtocol) -> None:
-    """Ask for a part on a stream of its own, and read it to its end."""
+    """Request a part on its own stream, and read it to its end."""
     reader, writer = await connection.create_stream()
     writer.write(b"part\n")
     writer.write_eof()
@@ -20,7 +20,7 @@ async def fetch(connection: QuicConnectionProtocol) -> None:
 
 
 async def download() -> None:
-    """Ask for all parts at once."""
+    """Request all parts at once."""
     configuration = QuicConfiguration(alpn_protocols=["parts"], verify_mode=ssl.CERT_NONE)
     async with connect("server", 4433, configuration=configuration) as connection:
         await asyncio.gather(*(fetch(connection) for _ in range(PARTS)))

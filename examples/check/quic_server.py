@@ -1,4 +1,4 @@
-"""Hands out parts over QUIC, with a certificate that it makes when it starts; needs aioquic."""
+"""Serves parts over QUIC, with a certificate that it creates at the start; needs aioquic."""
 # pyright: basic, reportMissingImports=false
 
 import asyncio
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 def configuration() -> QuicConfiguration:
-    """Make a key and a certificate for it."""
+    """Create a key and a certificate for it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
     today = datetime.datetime(2000, 1, 1)
@@ -33,14 +33,14 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def on_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Begin an answer, and keep it from being collected."""
+    """Start a response, and keep a reference to its task."""
     task = asyncio.get_running_loop().create_task(answer(reader, writer))
     tasks.add(task)
     task.add_done_callback(tasks.discard)
 
 
 async def main() -> None:
-    """Serve for ever."""
+    """Serve forever."""
     await serve("::", 4433, configuration=configuration(), stream_handler=on_stream)
     await asyncio.Future()
 

@@ -1,10 +1,10 @@
-"""Takes in what clients put, and answers when it is there."""
+"""Accepts uploads by PUT, and responds when they are complete."""
 
 import http.server
 
 
 class Parts(http.server.BaseHTTPRequestHandler):
-    """One request."""
+    """A request."""
 
     def do_PUT(self) -> None:
         """Read a part to its end."""

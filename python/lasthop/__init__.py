@@ -5,8 +5,8 @@
     results = lasthop.run("examples/queue.toml", replications=20)
     results.compare("queue=short", "elapsed_s")
 
-`Scenario` says what an experiment is, `run` runs it, and `Results` answers. docs/guides/python.md shows each of them
-at work. Modules are loaded when they are used, so the import costs next to nothing.
+`Scenario` describes an experiment, `run` runs it, and `Results` contains its results;
+docs/guides/python.md has examples. Modules are loaded when they are used, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def __getattr__(name: str) -> object:
         return import_module("lasthop._core").VERSION
     if name not in _PLACES:
         raise AttributeError(f"module 'lasthop' has no attribute {name!r}")
-    found = getattr(import_module(_PLACES[name]), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

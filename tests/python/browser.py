@@ -21,7 +21,7 @@ FLAGS = (
     "--no-first-run",
     "--window-size=1280,1000",
 )
-# A limit, not a goal: a test that reaches it has waited in vain.
+# A test that reaches this limit fails.
 PATIENCE_S = 60
 
 

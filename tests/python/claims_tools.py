@@ -1,4 +1,4 @@
-"""Claims on made-up scenarios and made-up records, and verdicts of results."""
+"""Claims on artificial scenarios and records, and verdicts of results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cell:
 
 @dataclass
 class Scenario:
-    """The properties of a scenario that claims must know."""
+    """The properties of a scenario that claims use."""
 
     factors: dict[str, list[str]]
     cells: list[Cell]

@@ -39,10 +39,10 @@ def documents() -> dict[str, list[Command]]:
     once.
     """
     files = [file for pattern in DOCUMENTS for file in sorted(ROOT.glob(pattern))]
-    found = {str(file.relative_to(ROOT)): _of_file(file) for file in files}
-    found["--help"] = _of_help(cli, [])
+    texts = {str(file.relative_to(ROOT)): _of_file(file) for file in files}
+    texts["--help"] = _of_help(cli, [])
     seen: set[tuple[str, ...]] = set()
-    new = {name: [each for each in commands if _is_new(each, seen)] for name, commands in found.items()}
+    new = {name: [each for each in commands if _is_new(each, seen)] for name, commands in texts.items()}
     return {name: commands for name, commands in new.items() if commands}
 
 
@@ -77,8 +77,8 @@ def _of_help(command: click.Command, path: list[str]) -> Iterator[Command]:
 def commands_of(group: click.Group) -> dict[str, click.Command]:
     """Return the commands of a group by their names."""
     context = click.Context(group)
-    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
-    return {name: command for name, command in found.items() if command is not None}
+    texts = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return {name: command for name, command in texts.items() if command is not None}
 
 
 def _command(place: str, text: str) -> Iterator[Command]:

@@ -292,7 +292,7 @@ def write_manifest(folder: Path, cells: Sequence[str] = (), seed: int = 7) -> No
         "assumed": [],
         "host": {"system": "", "processor": "", "cores": 1, "python": ""},
         "simulation": {"runs": 0, "wall_s": 0.0},
-        "tables": {file.name: known for file, known in zip(files, digests, strict=True)},
+        "tables": {file.name: recorded for file, recorded in zip(files, digests, strict=True)},
     }
     (folder / "manifest.json").write_text(json.dumps(facts), encoding="utf-8")
 

@@ -37,7 +37,7 @@ def tcp_counts(packets: Packets, tcp: Columns, flow: int, facts: TcpFacts) -> Co
     episodes = (*facts.recoveries, *facts.timeouts)
     again = [*facts.stray, *chain.from_iterable(episode.retransmissions for episode in episodes)]
     again += [probe.again for probe in facts.probes if probe.again is not None]
-    counts["unnecessary_retransmissions"] = sum(one.unnecessary for one in again)
+    counts["unnecessary_retransmissions"] = sum(item.unnecessary for item in again)
     counts["spurious_timeouts"] = sum(timeout.spurious for timeout in facts.timeouts)
     data_end = 0
     for packet in packets.of_flow(flow):
@@ -60,7 +60,7 @@ def _count_acks(packets: Packets, flow: int, direction: str, counts: Counter[str
         if packet.direction != direction and packet.delivered is not None and packet.flags & ACK
     ]
     highest, repeats = -1, 0
-    for _, packet in sorted(heard, key=lambda one: one[0]):
+    for _, packet in sorted(heard, key=lambda item: item[0]):
         counts["sack_blocks"] += bool(packet.sack)
         counts["sack_blocks_total"] += len(packet.sack)
         ack = packet.ack or 0

@@ -53,21 +53,23 @@ class Long:
     def touched(self, changed: Iterable[str]) -> str | None:
         """Return a changed file that they cover; their own count, too."""
         covered = {Path(name) for name in (*self.covers, *(test.partition("::")[0] for test in self.tests))}
-        return next((one for one in changed if any(Path(one).is_relative_to(each) for each in covered)), None)
+        return next(
+            (path for path in changed if any(Path(path).is_relative_to(each) for each in covered)), None
+        )
 
 
 def changed_since(revision: str) -> list[str] | None:
     """Return the files that differ from a revision, committed or not; `None` if git cannot tell."""
-    found = [
+    listings = [
         subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True, check=False)
         for words in (
             ("diff", "--name-only", revision, "--"),
             ("ls-files", "--others", "--exclude-standard"),
         )
     ]
-    if any(one.returncode for one in found):
+    if any(listing.returncode for listing in listings):
         return None
-    return sorted({line for one in found for line in one.stdout.splitlines()})
+    return sorted({line for listing in listings for line in listing.stdout.splitlines()})
 
 
 def choose(
@@ -75,7 +77,7 @@ def choose(
 ) -> tuple[list[tuple[Long, str]], list[tuple[Long, str]]]:
     """Return the groups that a change calls for and the budget pays, and the others, each with the reason."""
     chosen, left_out = [], []
-    for group in sorted(groups, key=lambda one: (one.seconds, one.tests)):
+    for group in sorted(groups, key=lambda group: (group.seconds, group.tests)):
         file = "git cannot tell what has changed" if changed is None else group.touched(changed)
         if group.by_hand:
             left_out.append((group, f"by hand only: {group.by_hand}"))

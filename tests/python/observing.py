@@ -39,4 +39,4 @@ def first_bad_periods(
         cell for cell in study.cells if (cell.levels["link"], cell.levels["workload"]) == (link, workload)
     ]
     states = [traced(cell, study.seed, replication, replication).bad_periods for cell in cells]
-    return [list(zip(found["start_s"], found["end_s"], strict=True))[:2] for found in states]
+    return [list(zip(state["start_s"], state["end_s"], strict=True))[:2] for state in states]

@@ -1,4 +1,4 @@
-"""The tools of the field that the tests judge captures with: editcap, tcptrace, tshark."""
+"""Standard tools that check captures: editcap, tcptrace, tshark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 TOOLS = ("tshark", "editcap", "mergecap", "tcptrace")
 CHECKSUMS = [word for proto in ("ip", "tcp", "udp") for word in ("-o", f"{proto}.check_checksum:TRUE")]
-# Else tshark 4.0 calls a retransmission that overlaps what waits for the rest of an object malformed.
+# Otherwise tshark 4.0 calls a retransmission malformed if it overlaps an incomplete object.
 IN_ORDER = ("-o", "tcp.reassemble_out_of_order:TRUE")
 
 Pair = tuple[int, int]
@@ -60,7 +60,7 @@ def tcptrace(pcap: Path) -> list[dict[str, Pair]]:
     """Return tcptrace's numbers of each connection, a -> b and b -> a; `elapsed_us` and `port` are the same
     twice.
     """
-    found = []
+    matches = []
     for part in re.split(
         r"^TCP connection \d+:", tool("tcptrace", "-l", "-r", "-n", pcap), flags=re.MULTILINE
     )[1:]:
@@ -71,11 +71,11 @@ def tcptrace(pcap: Path) -> list[dict[str, Pair]]:
         hours, minutes, seconds, micros = (int(text) for text in elapsed.groups())
         elapsed_us = ((hours * 60 + minutes) * 60 + seconds) * 10**6 + micros
         pairs = re.findall(r"^ +(\S.*?): +(\d+)\b.*?\1: +(\d+)\b", part, re.MULTILINE)
-        found.append(
+        matches.append(
             {
                 "elapsed_us": (elapsed_us, elapsed_us),
                 "port": (int(port[1]), int(port[1])),
                 **{label: (int(left), int(right)) for label, left, right in pairs},
             }
         )
-    return found
+    return matches

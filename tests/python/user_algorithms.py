@@ -1,4 +1,4 @@
-"""Algorithms that the tests name in scenarios: built-in ones again, and some that go wrong."""
+"""Algorithms that scenarios of tests use: copies of built-in ones, and some that fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import lasthop
 
 
 class Reno(lasthop.CongestionControl):
-    """RFC 5681 in full, without its base class' help."""
+    """RFC 5681 in full, without using the base class."""
 
     def __init__(self) -> None:
         self.counted = 0
@@ -50,7 +50,7 @@ class Inherited(lasthop.CongestionControl):
 
 
 class DropTail(lasthop.QueueDiscipline):
-    """A FIFO without its base class' help."""
+    """A FIFO without using the base class."""
 
     def __init__(self) -> None:
         self.waiting: deque[lasthop.Packet] = deque()
@@ -82,7 +82,7 @@ class Marks(lasthop.QueueDiscipline):
 
 
 class Bernoulli(lasthop.ErrorModel):
-    """Each packet by itself."""
+    """Sends each packet separately."""
 
     def loses(self, now_s: float, packet_bytes: int) -> bool:
         return self.random.random() < 0.02
@@ -102,7 +102,7 @@ class Steady(lasthop.Traffic):
 
 
 class Dialogue(lasthop.Traffic):
-    """Ten questions, each after the answer to the last one."""
+    """Ten requests, each after the previous response."""
 
     def on_start(self, now_s: float) -> None:
         self.asked = 1
@@ -157,7 +157,7 @@ class Faulty(lasthop.CongestionControl):
 
 
 class Interrupted(lasthop.CongestionControl):
-    """Ctrl-C comes while it works."""
+    """Interrupts itself as Ctrl-C would."""
 
     def on_start(self, now_s: float) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -192,7 +192,7 @@ class Unmade(lasthop.CongestionControl):
 
 
 class Twice(lasthop.QueueDiscipline):
-    """Hands out its first packet again and again."""
+    """Returns its first packet again and again."""
 
     def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
         self.first = getattr(self, "first", packet)
@@ -204,7 +204,7 @@ class Twice(lasthop.QueueDiscipline):
 
 
 class Necromancer(lasthop.QueueDiscipline):
-    """Drops a packet and hands it out all the same."""
+    """Drops a packet and returns it, too."""
 
     def enqueue(self, now_s: float, packet: lasthop.Packet) -> bool:
         if len(self.packets) == 3:
@@ -231,7 +231,7 @@ NotAnAlgorithm = 3
 
 
 class Stateful(lasthop.CongestionControl):
-    """Reno that says which of its two states it is in."""
+    """Reno that reports which of its two states it is in."""
 
     def on_ack(self, ack: lasthop.Ack) -> None:
         super().on_ack(ack)

@@ -1,1 +1,1 @@
-"""What `import lasthop` offers, and the parts that it shares with the command line."""
+"""The contents of `import lasthop`."""

@@ -1,4 +1,4 @@
-"""A picture that shows itself in a notebook and can be saved for a paper."""
+"""A picture that notebooks display and that can be saved for a paper."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ if TYPE_CHECKING:
 
 
 class Drawing:
-    """A figure of `Results.plot`.
+    """A figure of `Results.plot`, which notebooks display.
 
-    In a notebook it is shown; `save` writes it, `figure` is matplotlib's own. Both show what you changed in
-    `figure`.
+    `save` writes it to a file. `figure` is matplotlib's figure; your changes to it are displayed and saved.
     """
 
     def __init__(self, make: Callable[[bool], Figure], notes: list[str], caption: str) -> None:
-        """Keep the function that makes the figure, with or without its notes."""
+        """`make` creates the figure, with its notes if the argument is true."""
         self._make = make
         self.notes = notes
-        """Notes on how to read it, and on what it leaves out."""
+        """Notes on how to read it, and on omitted data."""
         self.caption = caption
-        """What it shows, of which runs, and how to read it."""
+        """A description of its contents, the runs, and how to read it."""
 
     @functools.cached_property
     def figure(self) -> Figure:
-        """The matplotlib figure, for you to change."""
+        """The matplotlib figure, which you can change."""
         with styled():
             figure = self._make(True)
             parse_numbers(figure)
             return figure
 
     def save(self, file: str | PathLike[str], *, caption: str | PathLike[str] | None = None) -> Path:
-        """Write it into a new file that ends in .png, .svg or .pdf; return the file. Nothing is overwritten.
+        """Write it to a new file that ends in .png, .svg or .pdf; return the file. Nothing is overwritten.
 
-        With `caption`, a new text file, the notes go there instead of under the picture.
+        With `caption`, a new text file, the notes are written there instead of below the picture.
         """
         path, apart = Path(file), None if caption is None else Path(caption)
         suffix = picture_file(path, "save")
@@ -56,31 +55,31 @@ class Drawing:
 
     def _write(self, target: Path | BinaryIO, file_format: str) -> None:
         save(lambda: self.figure, target, file_format)
-        parse_numbers(self.figure)  # drawing may have made further ticks
+        parse_numbers(self.figure)  # drawing may have added ticks
 
     @contextmanager
     def _without_notes(self) -> Iterator[None]:
-        """Give the figure the texts and the height that it has without notes, for a while."""
+        """Give the figure the texts and the height that it has without notes, within the context."""
         with styled():
             whole, bare = self._make(True), self._make(False)
         texts, height = self.figure.texts, self.figure.get_figheight()
-        said = [text.get_text() for text in texts]
+        previous = [text.get_text() for text in texts]
         for mine, noted, plain in zip(texts, whole.texts, bare.texts, strict=False):
             if noted.get_text() != plain.get_text():
                 mine.set_text(plain.get_text())
         notes = texts[len(bare.texts) : len(whole.texts)]
-        _show(notes, shown=False)
+        _set_visible(notes, visible=False)
         self._cut(height - whole.get_figheight() + bare.get_figheight())
         try:
             yield
         finally:
             self._cut(height)
-            _show(notes, shown=True)
-            for text, before in zip(texts, said, strict=True):
+            _set_visible(notes, visible=True)
+            for text, before in zip(texts, previous, strict=True):
                 text.set_text(before)
 
     def _cut(self, height_in: float) -> None:
-        """Take room away at the bottom, or give it back."""
+        """Set the height by changing the space at the bottom."""
         figure, before = self.figure, self.figure.get_figheight()
         figure.set_figheight(height_in)
         if figure.get_layout_engine() is None:
@@ -95,11 +94,10 @@ class Drawing:
         return target.getvalue()
 
     def __repr__(self) -> str:
-        """Describe the picture where it cannot be shown."""
-        return "<Drawing: save(FILE) writes it, and a notebook shows it>"
+        return "<Drawing: write it with save(FILE), or display it in a notebook>"
 
 
-def _show(notes: Sequence[Text], *, shown: bool) -> None:
+def _set_visible(notes: Sequence[Text], *, visible: bool) -> None:
     for note in notes:
-        note.set_visible(shown)
-        note.set_in_layout(shown)
+        note.set_visible(visible)
+        note.set_in_layout(visible)

@@ -26,20 +26,16 @@ class HasRuns(Protocol):
         """The results folder."""
 
     def one(self, replication: int, only: Filters, set_number: int) -> ChosenRun:
-        """Return one replication, to be made again."""
+        """Return a replication of the only matching cell, to be repeated."""
 
     def each(self, replication: int, only: Filters, set_number: int) -> list[ChosenRun]:
-        """Return one replication of each chosen cell, to be made again."""
+        """Return a replication of each matching cell, to be repeated."""
 
 
 class Plots:
-    """The pictures of some results.
-
-    Each method returns a `Drawing`, as wide as a `column` or a `page` of a paper.
-    """
+    """The pictures of results; each method returns a `Drawing` of the width of a `column` or `page`."""
 
     def __init__(self, results: HasRuns) -> None:
-        """Draw pictures of these results."""
         self._results = results
 
     def box(
@@ -58,21 +54,20 @@ class Plots:
         """Draw quartiles over the replications at each level, and whiskers.
 
         Args:
-            y: The column to draw; the time that page loads, short flows or transfers took if not given.
-            x: The factor on the horizontal axis. With several factors, the levels of the last stand side by
-            side.
+            y: The column to draw, by default the time of page loads, short flows or transfers.
+            x: The factor on the horizontal axis. With several factors, the levels of the last are adjacent.
             hue: The factor shown by colour.
             only: Draw only these cells.
             role: Draw only flows with this role.
-            ratio: Two levels of a factor, as `packets=10/9`: draw the ratio of the metric, at equal
-            replications.
+            ratio: Two levels of a factor, as in `packets=10/9`: draw the ratio of the metric, at equal
+                replications.
             y2: A second metric, with its axis on the right.
-            whiskers: Where they end: `iqr`, the furthest values within 1.5 interquartile ranges, or
+            whiskers: The ends of the whiskers: `iqr`, the furthest values within 1.5 interquartile ranges, or
                 `extremes`.
             width: `column` or `page` of a two-column paper.
         """
         return self._chart(
-            ResultRequest(_joined(x), y, hue, BOX, texts(only), role, whiskers, ratio, y2), width
+            ResultRequest(_join(x), y, hue, BOX, texts(only), role, whiskers, ratio, y2), width
         )
 
     def bar(
@@ -88,9 +83,7 @@ class Plots:
         width: str = "page",
     ) -> Drawing:
         """Draw medians with quartiles; the arguments are those of `box`."""
-        return self._chart(
-            ResultRequest(_joined(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2), width
-        )
+        return self._chart(ResultRequest(_join(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2), width)
 
     def cdf(
         self,
@@ -117,7 +110,7 @@ class Plots:
         width: str = "page",
     ) -> Drawing:
         """Draw means over two factors, `x` across and `hue` down; the arguments are those of `box`."""
-        return self._chart(ResultRequest(_joined(x), y, hue, HEATMAP, texts(only), role, ratio=ratio), width)
+        return self._chart(ResultRequest(_join(x), y, hue, HEATMAP, texts(only), role, ratio=ratio), width)
 
     def line(
         self,
@@ -133,7 +126,7 @@ class Plots:
     ) -> Drawing:
         """Draw means with 95 % intervals against numeric levels; the arguments are those of `box`."""
         return self._chart(
-            ResultRequest(_joined(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2), width
+            ResultRequest(_join(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2), width
         )
 
     def band(
@@ -147,8 +140,8 @@ class Plots:
         ratio: str | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw runs, running median, and 10th to 90th percentile over a range; arguments as for `box`."""
-        return self._chart(ResultRequest(_joined(x), y, hue, BAND, texts(only), role, ratio=ratio), width)
+        """Draw runs, running median, and 10th to 90th percentile over a range; arguments as in `box`."""
+        return self._chart(ResultRequest(_join(x), y, hue, BAND, texts(only), role, ratio=ratio), width)
 
     def forest(
         self,
@@ -159,7 +152,7 @@ class Plots:
         role: str | None = None,
         correction: str = "holm",
     ) -> Drawing:
-        """Draw the differences that `Results.compare` returns, with their intervals; same arguments."""
+        """Draw the differences that `Results.compare` returns, with their intervals; arguments as there."""
         from lasthop.present.answer.paired import Request, compare_results
         from lasthop.present.pictures.forest import forest_caption, forest_figure
 
@@ -180,23 +173,23 @@ class Plots:
         stop: float | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw one replication over time, a panel per kind, or per kind and flow.
+        """Draw a replication over time, with a panel per kind, or per kind and flow.
 
         Args:
-            kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay, or one of
-                ladder, sizes, classes and network; the first six if not given.
-            replication: Its number, from 1 within its set.
+            kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay, by
+                default the first six, or one of ladder, sizes, classes and network.
+            replication: The number of the replication in its set, from 1.
             flows: Draw only these flows or page loads.
             only: The cell, if there are several.
-            set_number: The set.
-            start: First time to draw, seconds.
-            stop: Last time to draw, seconds.
+            set_number: The number of the set.
+            start: First time to draw, in seconds.
+            stop: Last time to draw, in seconds.
             width: `column` or `page` of a two-column paper.
         """
         from lasthop.present.pictures.files import PictureRequest, picture_run
 
-        asked = ",".join(texts(kinds)) or None
-        request = PictureRequest(kinds=asked, flows=texts(flows), start=start, stop=stop)
+        names = ",".join(texts(kinds)) or None
+        request = PictureRequest(kinds=names, flows=texts(flows), start=start, stop=stop)
         return _over_time(picture_run(self._results.one(replication, only, set_number), request), width)
 
     def over_replications(
@@ -210,15 +203,15 @@ class Plots:
         stop: float | None = None,
         width: str = "page",
     ) -> Drawing:
-        """Draw all replications over time: for each chosen cell a line through their medians, and a band.
+        """Draw all replications over time: for each selected cell a line through the medians, and a band.
 
         Args:
-            kinds: Any of cwnd, rtt, queue, goodput and fairness; the last three if not given.
+            kinds: Any of cwnd, rtt, queue, goodput and fairness, by default the last three.
             flows: Draw these flows instead of the whole hop.
             only: Draw only these cells.
-            set_number: The set.
-            start: First time to draw, seconds.
-            stop: Last time to draw, seconds.
+            set_number: The number of the set.
+            start: First time to draw, in seconds.
+            stop: Last time to draw, in seconds.
             width: `column` or `page` of a two-column paper.
         """
         from lasthop.present.pictures.over import picture_over
@@ -239,7 +232,7 @@ class Plots:
         )
 
 
-def _joined(factors: str | Sequence[str] | None) -> str | None:
+def _join(factors: str | Sequence[str] | None) -> str | None:
     return None if factors is None else ",".join(texts(factors))
 
 

@@ -40,34 +40,33 @@ def run(
 
     Args:
         scenario: A scenario, a scenario file, or the name of a published study.
-        engine: What runs the TCP of the hosts: `model`, `live` or `kernel`.
-        replications: Replications per cell and set; with `until` the largest number per cell.
-        cluster: A Dask cluster, such as `tcp://HOST:8786` or `local:4`; this process if not given.
-        only: Run only these cells, such as `"link=e0"`; several filters add up.
+        engine: The engine that runs the TCP of the hosts: `model`, `live` or `kernel`.
+        replications: Replications per cell and set, or the maximum per cell with `until`.
+        cluster: A Dask cluster, such as `tcp://HOST:8786` or `local:4`, instead of this process.
+        only: Run only these cells, such as `"link=e0"`; several filters are alternatives.
         until: Run each cell until it is precise, such as `"median(elapsed_s) within 2 %"`.
         sets: Independent sets of replications.
-        seed: Seed of all random streams, in place of the scenario's.
-        jobs: Threads; one per core if not given. They do not change the results.
-        kernel: The guest kernel of the kernel engine; the newest release if not given.
-        anyway: Also run cells that may send more than 1000 million packets a run.
-        limit_memory: Most memory that a run may take, such as `"8 GB"`; half of the machine's if not given.
-        out: Folder for the results, which keeps the runs it holds. Without it, a temporary folder that is
-        removed
-            with the results.
+        seed: Seed of all random streams, instead of the scenario's.
+        jobs: Threads, by default one per core. They do not affect the results.
+        kernel: The guest kernel of the kernel engine, by default the newest release.
+        anyway: Also run cells that may send more than 1000 million packets per run.
+        limit_memory: Maximum memory of a run, such as `"8 GB"`, by default half of the machine's.
+        out: Folder for the results, whose stored runs are used. By default it is temporary and removed with
+            the results.
         progress: Show the progress: a bar in a terminal or notebook, lines on standard error elsewhere.
 
     Raises:
-        InputError: The request cannot be carried out as given.
-        ScenarioError: The scenario is wrong, or the engine cannot run it.
-        KeyboardInterrupt: Ctrl-C; what was done by then is kept in `out`.
+        InputError: The request is invalid or cannot be fulfilled.
+        ScenarioError: The scenario is invalid, or the engine cannot run it.
+        KeyboardInterrupt: Ctrl-C; finished runs are stored in `out`.
     """
     chosen = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     memory = None if limit_memory is None else read_size(limit_memory)
-    asked = Asked(texts(only), replications, texts(until), sets, seed, engine, kernel, anyway, memory)
+    request = Asked(texts(only), replications, texts(until), sets, seed, engine, kernel, anyway, memory)
     for name, number in (("replications", replications), ("sets", sets), ("jobs", jobs)):
         if number is not None and not 1 <= number <= COUNT_MAX:
-            raise InputError(f"{name}={number}: write 1 or more, and {COUNT_MAX} at most.")
-    plan, stopping = asked.plan(chosen.study, chosen.file)
+            raise InputError(f"{name}={number}: give a number from 1 to {COUNT_MAX}.")
+    plan, stopping = request.plan(chosen.study, chosen.file)
     if cluster is not None:
         check_cluster(cluster, engine=plan.engine, jobs=jobs, captures=False, code=plan.code)
     for note in chosen.study.notes:

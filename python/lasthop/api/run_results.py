@@ -1,4 +1,4 @@
-"""The answer of a run, as data frames, pictures and words."""
+"""The results of a run, as data frames, pictures and text."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Every event of one replication, as data frames; events have `time_s` beside `time_ns`."""
+    """Every event of a replication, as data frames; events have `time_s` in addition to `time_ns`."""
 
     packets: pl.DataFrame
-    """A row for each event of a packet: sent, queued, marked, dropped (and why), delivered."""
+    """A row for each event of a packet: sent, queued, marked, dropped (with the cause), delivered."""
     transport: pl.DataFrame
     """A row for each event within a sender: timeout, recovery, undo, window, round-trip sample."""
     objects: pl.DataFrame
-    """A row for each object of a page load: when it was asked for and when it arrived, nanoseconds."""
+    """A row for each object of a page load, with the times of request and response in nanoseconds."""
     flows: pl.DataFrame
-    """The flows, by the numbers that the other frames use."""
+    """The flows, with their numbers in the other frames."""
     bad_periods: pl.DataFrame
-    """The times when a link was in a bad state, seconds."""
+    """The periods in which a link was in a bad state, in seconds."""
 
 
 class Results:
     """The measurements of a run.
 
     Frames are from polars; convert them with `.to_pandas()` or `.to_arrow()`. `lasthop results metrics NAME`
-    defines a column. Replications count from 1 within each set. `only` chooses the cell, such as
-    `"variant=eifel"`; you need it if there are several cells.
+    describes a column. Replications are numbered from 1 within each set. `only` selects the cell, such as
+    `"variant=eifel"`; it is required if there are several cells.
     """
 
     def __init__(self, scenario: Scenario, campaign: Campaign) -> None:
@@ -61,12 +61,12 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """The results folder, as `lasthop results show` and all other commands take it."""
+        """The results folder, for `lasthop results show` and other commands."""
         return self._campaign.out
 
     @functools.cached_property
     def flows(self) -> pl.DataFrame:
-        """A row per flow and replication, behind the levels of its cell."""
+        """A row per flow and replication; the first columns are the levels of its cell."""
         return self._campaign.finished.flows()
 
     @functools.cached_property
@@ -96,10 +96,7 @@ class Results:
 
     @functools.cached_property
     def summary(self) -> pl.DataFrame:
-        """The statistics of every metric in every cell with their 95 % intervals.
-
-        It is `summary.csv` of the command line.
-        """
+        """The statistics of every metric in every cell with 95 % intervals, as in `summary.csv`."""
         from lasthop.analysis.findings.analyse import analyse, summary_of_points
 
         loaded = self.scenario.loaded
@@ -121,7 +118,7 @@ class Results:
             metric: The column to compare, such as `"elapsed_s"`.
             only: Compare only in these cells.
             role: Compare only flows with this role.
-            correction: How p values account for the number of comparisons: `holm` or `none`.
+            correction: The correction of p values for the number of comparisons: `holm` or `none`.
 
         Returns:
             A row per comparison, in the units of the records: mean and median difference with 95 % intervals,
@@ -132,13 +129,13 @@ class Results:
         return compare_results(self.folder, Request(reference, metric, texts(only), role, correction)).table()
 
     def trace(self, replication: int = 1, *, only: str | Sequence[str] = (), set_number: int = 1) -> Trace:
-        """Make one replication again, and return every event of it."""
+        """Repeat a replication, and return its events."""
         from lasthop.campaign.results.columns import as_frame
         from lasthop.present.pictures.trace_tables import as_events
 
-        found = self.one(replication, only, set_number).trace()
-        events = map(as_events, (found.packets, found.transport))
-        return Trace(*events, *map(as_frame, (found.objects, found.flows, found.bad_periods)))
+        trace = self.one(replication, only, set_number).trace()
+        events = map(as_events, (trace.packets, trace.transport))
+        return Trace(*events, *map(as_frame, (trace.objects, trace.flows, trace.bad_periods)))
 
     def series(
         self,
@@ -149,11 +146,11 @@ class Results:
         set_number: int = 1,
         over: Literal["replications"] | None = None,
     ) -> pl.DataFrame:
-        """Make one replication of each chosen cell again, and return what happened in each `step`.
+        """Repeat a replication of each selected cell, and return its time series with this `step`.
 
-        The columns are those of `lasthop export`: for each step a row per active flow, and two rows for the
-        hop, in which `flow` is missing. With `over="replications"` all replications are made again, and each
-        step has the median and the band of each metric.
+        The columns are those of `lasthop export`: each step has a row per active flow, and two rows for the
+        hop, in which `flow` is null. With `over="replications"` all replications are repeated, and each step
+        has the median and the band of each metric.
         """
         from lasthop.campaign.folded import folds
         from lasthop.campaign.series import read_step, series_of
@@ -171,7 +168,7 @@ class Results:
         only: str | Sequence[str] = (),
         set_number: int = 1,
     ) -> Story:
-        """Tell in words what happened to the flows of one replication, or to one of them."""
+        """Explain the events of all flows of a replication, or of one flow, as text."""
         from lasthop.analysis.explain import explain
 
         return Story("\n\n".join(explain(self.one(replication, only, set_number), flow)))
@@ -184,13 +181,13 @@ class Results:
         only: str | Sequence[str] = (),
         set_number: int = 1,
     ) -> list[Path]:
-        """Make one replication again, and write its packets into a new folder, as `lasthop export` does."""
+        """Repeat a replication, and write its packets into a new folder, as `lasthop export` does."""
         from lasthop.campaign.capture import write_captures
 
         return write_captures(self.one(replication, only, set_number), Path(folder))
 
     def report(self) -> Path:
-        """Write the report and the tables of statistics into the folder; return the report."""
+        """Write the report and the tables of statistics into the folder; return the report's path."""
         from lasthop.analysis.findings.analyse import analyse
         from lasthop.present.report.page import write_outputs
 
@@ -198,7 +195,7 @@ class Results:
         return write_outputs(analyse(self._campaign, loaded.assets, loaded.claims, loaded.drawn))
 
     def one(self, replication: int, only: str | Sequence[str], set_number: int) -> ChosenRun:
-        """Return one replication of the one cell that `only` chooses, to be made again."""
+        """Return a replication of the only cell that matches `only`, to be repeated."""
         self._check_repeatable()
         plan = self._campaign.plan
         return self._chosen(
@@ -206,7 +203,7 @@ class Results:
         )
 
     def each(self, replication: int, only: str | Sequence[str], set_number: int) -> list[ChosenRun]:
-        """Return one replication of each cell that `only` chooses, to be made again."""
+        """Return a replication of each cell that matches `only`, to be repeated."""
         self._check_repeatable()
         plan = self._campaign.plan
         cells = select_cells(plan.cells, all_levels(plan.study), texts(only))
@@ -219,18 +216,15 @@ class Results:
             ("set_number", set_number, plan.sets),
         ):
             if not 1 <= number <= most:
-                raise InputError(f"{name}={number}: the results have {most}, counted from 1.")
+                raise InputError(f"{name}={number} is not between 1 and {most}, the number in the results.")
         return ChosenRun(plan, cell, set_number, replication)
 
     def _check_repeatable(self) -> None:
         engine = self._campaign.plan.engine
         if not self._campaign.plan.repeatable:
-            raise InputError(
-                f"These results are of the {engine.name} engine, whose runs cannot be made again."
-            )
+            raise InputError(f"These results are of the {engine.name} engine, whose runs cannot be repeated.")
 
     def __repr__(self) -> str:
-        """Say how much was run."""
         engine = self._campaign.plan.engine.name
         return f"<Results {self.scenario.name}: {self._campaign.runs} runs on the {engine} engine>"
 
@@ -245,11 +239,11 @@ class Results:
 
 
 _ROWS = 24
-"""This many rows of an answer are shown."""
+"""Maximum of rows of an answer in a notebook."""
 
 
 class Story(str):
-    """A text whose line breaks a notebook keeps."""
+    """A text that notebooks display with its line breaks."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Scenarios in Python: loaded from a file, or built in code."""
+"""Scenarios in Python, loaded from a file or built in code."""
 
 from collections.abc import Mapping
 from html import escape
@@ -16,9 +16,9 @@ from lasthop.studies.loading import Loaded, load
 
 
 class Scenario:
-    """What an experiment is: link, queues, TCP, traffic, and the factors that vary them.
+    """The description of an experiment: link, queues, TCP, traffic, and the factors that vary them.
 
-    Load one from a file, or build one with the keys of a scenario file::
+    Load it from a file, or build it with the keys of a scenario file::
 
         lasthop.Scenario.load("examples/queue.toml")
         lasthop.Scenario(
@@ -26,8 +26,8 @@ class Scenario:
             flow=[{"kind": "bulk-tcp", "bytes": "1 MB"}],
         )
 
-    Either way, lasthop checks the whole scenario. `ScenarioError` lists the errors, each with its place, the
-    reason and the nearest valid value. Line numbers of a scenario built in code refer to its `text`.
+    The whole scenario is checked. `ScenarioError` lists the errors, each with its place, the reason and the
+    nearest valid value. Line numbers of a scenario built in code refer to its `text`.
     """
 
     def __init__(self, keys: Mapping[str, object] | None = None, /, **more: object) -> None:
@@ -38,9 +38,9 @@ class Scenario:
             more: Further keys.
         """
         if both := [key for key in more if key in (keys or {})]:
-            raise InputError(f"The key '{both[0]}' is given twice: in the mapping and as a keyword argument.")
+            raise InputError(f"The key '{both[0]}' is both in the mapping and a keyword argument.")
         text = to_toml({**(keys or {}), **more})
-        self._take(Loaded(parse_study(text)), None, text)
+        self._set(Loaded(parse_study(text)), None, text)
 
     @classmethod
     def load(cls, source: str | PathLike[str], *, points: int | None = None) -> Self:
@@ -48,65 +48,59 @@ class Scenario:
 
         Args:
             source: The file, or a name in `lasthop study list`.
-            points: Number of points at which ranges are sampled. It replaces the file's number.
+            points: Number of points at which ranges are sampled, instead of the file's number.
         """
         file = find_scenario(str(source))
         loaded = load(file, points)
-        return cls.__new__(cls)._take(loaded, file, file.read_text(encoding="utf-8"))
+        return cls.__new__(cls)._set(loaded, file, file.read_text(encoding="utf-8"))
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the text of a scenario file."""
-        return cls.__new__(cls)._take(Loaded(parse_study(text)), None, text)
+        return cls.__new__(cls)._set(Loaded(parse_study(text)), None, text)
 
-    def _take(self, loaded: Loaded, file: Path | None, text: str) -> Self:
+    def _set(self, loaded: Loaded, file: Path | None, text: str) -> Self:
         self.loaded = loaded
-        """The scenario as the commands read it, with the printed numbers of a published study."""
+        """The scenario as commands read it, with the published numbers of a study."""
         self.file = file
-        """The file that the scenario was read from; `None` if it was built in code."""
+        """The scenario file; `None` if the scenario was built in code."""
         self.text = text
         """The text of the scenario, without the files that it extends."""
         return self
 
     @property
     def study(self) -> _core.Study:
-        """The scenario, read and checked."""
+        """The checked scenario."""
         return self.loaded.study
 
     @property
     def name(self) -> str:
-        """The short name, which folders of results have, too."""
+        """The short name, also of the results folder."""
         return self.study.name
 
     @property
     def seed(self) -> int:
-        """The number from which all random streams derive."""
+        """The seed of all random streams."""
         return self.study.seed
 
     @property
     def replications(self) -> int:
-        """Number of runs per cell, unless `run` is given another."""
+        """The number of runs per cell, unless `run` overrides it."""
         return self.study.replications
 
     @property
     def factors(self) -> dict[str, list[str]]:
-        """The factors and the names of their levels."""
+        """The names of the levels of each factor."""
         return self.study.factors
 
     @property
     def cells(self) -> list[str]:
-        """The combinations of levels that run, as `factor=level,...`; without factors, one empty text."""
+        """The combinations of levels, as `factor=level,...`; without factors, a single empty text."""
         return [cell.key for cell in self.study.cells]
 
     def __repr__(self) -> str:
-        """Give the name and the size."""
-        cells = len(self.study.cells)
-        size = [
-            counted(cells, "cell"),
-            f"replications={self.replications}",
-            f"seed={self.seed}",
-        ]
-        return f"<Scenario {self.name}: {', '.join(size)}>"
+        cells = counted(len(self.study.cells), "cell")
+        return f"<Scenario {self.name}: {cells}, replications={self.replications}, seed={self.seed}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(

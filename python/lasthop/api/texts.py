@@ -1,8 +1,8 @@
-"""One text, or several."""
+"""Arguments that are one text or several."""
 
 from collections.abc import Sequence
 
 
-def texts(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one text or several as a tuple, like the options of the command line."""
-    return (given,) if isinstance(given, str) else tuple(given)
+def texts(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one text or several as a tuple."""
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -1,9 +1,9 @@
-"""Running the cells of a scenario: what is done, what is left, and its record.
+"""Running the cells of a scenario in a results folder.
 
-Results are kept in the folder's store (`lasthop.campaign.results.store`) and found by their content, so a
-plan runs only what is missing. The records of a plan are merged from the store in a fixed order: set, cell,
-replication. Their bytes depend neither on the number of threads nor on interruptions. The manifest is written
-last. A folder without a manifest, or with the manifest of another plan, is not finished.
+Results are in the folder's store (`lasthop.campaign.results.store`), addressed by content, so a plan runs
+only what is missing. Records are merged from the store in a fixed order (set, cell, replication), so their
+bytes depend neither on the number of threads nor on interruptions. The manifest is written last: a folder
+without a manifest, or with that of another plan, is unfinished.
 """
 
 import functools
@@ -32,11 +32,11 @@ from lasthop.common.processes import sigterm_as_ctrl_c
 from lasthop.engines.engine import WHOLE, Observation, Outcome, Request, Stop, Trace
 
 PICTURED_FLOWS = 20
-"""A report draws a run packet by packet if it has at most this many flows."""
+"""A report draws the packets of a run with at most this many flows."""
 
 
 class Simulated(NamedTuple):
-    """The number of simulated runs, and how long the engine was busy (wall time, any number of threads)."""
+    """The number of simulated runs, and the wall time during which any thread ran the engine."""
 
     runs: int
     wall_s: float
@@ -48,16 +48,15 @@ class Campaign:
     ) -> None:
         """Prepare the campaign; nothing is run before `run`.
 
-        `stopping` decides how many replications the cells get. Without it, each cell gets the plan's number.
+        `stopping` decides how many replications the cells get; by default it is the plan's number.
 
-        With `snap_length` every run is captured too, with this many bytes of each packet. Captures are no
-        part of the records: a folder may do without them, or get them later from the same runs made once
-        more.
+        With `snap_length` every run is captured too, with this many bytes of each packet. Captures are not
+        part of the records: they can be added later by repeating the runs.
         """
         if plan.runs > RUNS_MAX:
             raise InputError(
                 f"{len(plan.cells)} cells, {plan.sets} sets and {plan.replications} replications are "
-                f"{plan.runs} runs; ask for {RUNS_MAX} at most."
+                f"{plan.runs} runs, more than the limit of {RUNS_MAX}."
             )
         self.plan = plan
         self.out = out
@@ -65,55 +64,52 @@ class Campaign:
         self.stopping = stopping
         self._overview: Trace | None = None
         self.damaged = 0
-        """Number of runs in the store that were found damaged, and were run again."""
+        """Number of damaged runs in the store, which were run again."""
         self.assigned = 0
-        """Number of runs that this session was asked for, with those that run again."""
+        """Number of runs that this session started, including repeated ones."""
         self.inventory = inventory = Inventory(plan, out, snap_length, stopping)
         check_folder(out)
         self._manifest = read_manifest(out) if out.exists() else None
         self._whole = self._manifest is not None and tables_are_whole(out, self._manifest)
         self.existed = (out / STORE).is_file()
         self.lacks_store = self._manifest is not None and not self.existed
-        """Whether tables are there whose runs cannot be used again."""
+        """Whether there are tables but no store to extend."""
         if stopping is not None and self._manifest is not None and self.complete:
             stopping.restore(self._manifest[UNTIL])
         if self.existed:
-            # If a kill left the store open, it is repaired, which takes a writer.
+            # A store that a killed process left open needs a writer to repair it.
             with Store(out, read_only=not was_left_open(out)) as store:
                 inventory.look(store)
                 with suppress(DamagedBatchesError):  # damaged batches are run again
                     self._settled(store)
-        found = inventory.facts.get("identity") or (self._manifest and self._manifest["identity"])
-        if found is not None:
-            inventory.check_results(found, can_go_on=self.existed or self.complete)
+        identity = inventory.facts.get("identity") or (self._manifest and self._manifest["identity"])
+        if identity is not None:
+            inventory.check_results(identity, extendable=self.existed or self.complete)
         inventory.check_captures()
 
     @property
     def counts(self) -> Sequence[int]:
-        """The number of replications of each unit, as far as it is known."""
+        """The number of replications of each unit, with a stopping rule up to the next look."""
         return self.inventory.counts
 
     @property
     def runs(self) -> int:
-        """Number of runs, as far as it is known."""
         return sum(self.counts)
 
     @property
     def runs_text(self) -> str:
-        """Number of runs in words, with how far it is known."""
         return f"{self.runs} runs" if self.stopping is None else f"{self.runs} runs up to the next look"
 
     @property
     def complete(self) -> bool:
-        """Whether the merged records are there, unchanged since they were written."""
+        """Whether the merged records exist, unchanged since they were written."""
         manifest = self._manifest
         if manifest is None or not self._whole:
             return False
-        told = self.stopping is None or UNTIL in manifest
-        return told and manifest["identity"] == self.plan.identity()
+        return (self.stopping is None or UNTIL in manifest) and manifest["identity"] == self.plan.identity()
 
     def pending(self) -> list[Work]:
-        """Return the runs that are still to be made, in order."""
+        """Return the runs that are missing, in order."""
         return self.inventory.pending(merged=self.complete)
 
     def outlook(self) -> Outlook:
@@ -121,13 +117,13 @@ class Campaign:
 
     @property
     def simulated(self) -> Simulated:
-        """How much was simulated for this folder so far, over all sessions."""
+        """The simulation for this folder so far, over all sessions."""
         data = self.inventory.facts.get("simulation") or (self._manifest and self._manifest.get("simulation"))
         return Simulated(data["runs"], float(data["wall_s"])) if data else Simulated(0, 0.0)
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the merged records, or the manifest that they would have without a run."""
+        """The manifest of the merged records, or of the plan before its first run."""
         if self._manifest is not None and self.complete:
             return self._manifest
         return manifest_of(self.plan)
@@ -135,8 +131,8 @@ class Campaign:
     def run(self, place: Place, advance: Callable[[int], None]) -> Simulated:
         """Run what is pending at `place`, merge, and return what this session simulated.
 
-        `advance` is called from the calling thread with the number of runs that just finished, and now and
-        then with 0. A Ctrl-C or SIGTERM raises `InterruptedCampaignError` within a second.
+        `advance` is called from the calling thread with the number of runs that just finished, and
+        periodically with 0. Ctrl-C or SIGTERM raises `InterruptedCampaignError` within a second.
         """
         if self.complete and not self.pending():
             return Simulated(0, 0.0)
@@ -151,11 +147,11 @@ class Campaign:
                     if not self.complete:
                         self._conclude(store)
             except KeyboardInterrupt:
-                raise InterruptedCampaignError(f"Stopped: {self._kept_text(store)}") from None
+                raise InterruptedCampaignError(f"Stopped: {self._progress_text(store)}") from None
             return total
 
     def _conclude(self, store: Store) -> None:
-        """Merge what is there, unless cells need more. Batches that cannot be read are forgotten."""
+        """Merge the stored results, unless cells need more runs. Batches that cannot be read are dropped."""
         try:
             if self._settled(store):
                 self._manifest, self._whole = merge(store, self.inventory), True
@@ -166,12 +162,12 @@ class Campaign:
             self.inventory.look(store)
 
     def _settled(self, store: Store) -> bool:
-        """Judge cells by what is there; return whether no cell needs more."""
+        """Apply the stopping rule to the stored results; return whether no cell needs more runs."""
         if self.stopping is None:
             return True
 
         def read(chosen: Sequence[range]) -> dict[str, pl.DataFrame]:
-            return read_runs(store, self.inventory.located(chosen))
+            return read_runs(store, self.inventory.locate(chosen))
 
         while undecided := self.stopping.undecided:
             stored, counts = self.inventory.stored(), self.counts
@@ -183,8 +179,8 @@ class Campaign:
 
     def _run_pending(self, store: Store, place: Place, advance: Callable[[int], None]) -> Simulated:
         work, demands = self.pending(), self.inventory.demands
-        asked = [[demand.source, demand.first] for demand in demands]
-        store.note(identity=self.plan.identity(), asked=asked, counts=self.counts)
+        sources = [[demand.source, demand.first] for demand in demands]
+        store.note(identity=self.plan.identity(), asked=sources, counts=self.counts)
         if self.snap_length is not None:
             store.note(snap_length=self.snap_length)
         before = self.simulated
@@ -199,15 +195,15 @@ class Campaign:
         try:
             place.run(assignment, ledger, go_on)
         except PlaceLostError as lost:
-            raise InputError(f"{lost} {self._kept_text(store)}") from lost
+            raise InputError(f"{lost} {self._progress_text(store)}") from lost
         finally:
             self.inventory.look(store)
         return Simulated(assignment.runs, ledger.watch.total_s)
 
-    def _kept_text(self, store: Store) -> str:
+    def _progress_text(self, store: Store) -> str:
         self.inventory.look(store)
         return (
-            f"{self.outlook().there} of {self.runs_text} are kept in {self.out}. Repeat the command to "
+            f"{self.outlook().stored} of {self.runs_text} are stored in {self.out}. Repeat the command to "
             "continue."
         )
 
@@ -230,8 +226,5 @@ class Campaign:
         return Finished(self.out, self.plan.cells, self.manifest)
 
     def overview(self, run: ChosenRun) -> Trace:
-        """Return what pictures of a run show.
-
-        The only run of a campaign was watched; other runs are made once more.
-        """
+        """Return the trace for pictures of a run, which is repeated unless it is the campaign's only run."""
         return run.overview() if self._overview is None else self._overview

@@ -1,4 +1,4 @@
-"""Packet captures: of one replication, or of each that a campaign runs."""
+"""Packet captures of one replication, or of all that a campaign runs."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from lasthop.engines.engine import CaptureTarget
 def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENGTH) -> list[Path]:
     """Run one replication and write its captures into the new folder `out`; return the files.
 
-    The first `snap_length` bytes of each packet are kept. A failure leaves nothing behind.
+    A capture has the first `snap_length` bytes of each packet. A failure leaves nothing behind.
     """
     try:
         out.mkdir(parents=True)
     except FileExistsError as error:
-        raise InputError(f"{out} exists, and nothing is overwritten: name a folder that does not.") from error
+        raise InputError(f"{out} already exists and is not overwritten: give a new folder.") from error
     except OSError as error:
-        raise InputError(f"Cannot make the folder {out}: {error}.") from error
+        raise InputError(f"Cannot create the folder {out}: {error}.") from error
     try:
         run.capture(out, snap_length)
     except BaseException as error:
@@ -39,13 +39,13 @@ def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENG
 
 def _rank(file: Path) -> tuple[int, str]:
     """Order the hosts and the router of a single hop as packets pass them."""
-    known = _core.CAPTURE_FILES
-    return known.index(file.name) if file.name in known else len(known), file.name
+    order = _core.CAPTURE_FILES
+    return order.index(file.name) if file.name in order else len(order), file.name
 
 
 @contextmanager
 def capturing(store: Store, inventory: Inventory, work: Work) -> Iterator[dict[int, CaptureTarget]]:
-    """Yield the place of each replication's captures; a replication is captured whole or not at all."""
+    """Yield the target of each replication's captures, which are written completely or not at all."""
     targets: dict[int, CaptureTarget] = {}
     if not work.capture:
         yield targets

@@ -1,4 +1,4 @@
-"""The results of a finished campaign: its tables, and what the user should know about its runs."""
+"""The results of a finished campaign: its tables, and warnings about its runs."""
 
 import shlex
 from collections.abc import Sequence
@@ -29,22 +29,21 @@ class Finished:
         return differences_of(self.manifest)
 
     def late_runs(self) -> int:
-        """Return how many runs were too late to be valid."""
+        """Return the number of runs that are invalid because packets were late."""
         return int(scan_rows(self.out / RUNS).select((~pl.col("valid")).sum()).collect().item())
 
     def flows(self) -> pl.DataFrame:
-        """Return one row per flow and replication."""
         return read_rows(self.out / FLOWS)
 
     def optional(self, file: str) -> pl.DataFrame | None:
-        """Return a table that not every scenario has, by the name of its file."""
+        """Return the table in `file`, or `None` if the scenario produced none."""
         return read_rows(self.out / file) if (self.out / file).is_file() else None
 
     def traces_bytes(self) -> int:
         return sum(file.stat().st_size for file in (self.out / TRACES).rglob("*") if file.is_file())
 
     def silent(self) -> str | None:
-        """Say in how many runs no packet was sent; `None` if every run sent packets."""
+        """Return a warning with the number of runs that sent no packet; `None` if every run sent packets."""
         rows = scan_rows(self.out / RUNS)
         columns = rows.collect_schema()
         sent = pl.col("packets_sent") if "packets_sent" in columns else pl.lit(1)
@@ -62,7 +61,7 @@ class Finished:
         return f"No packet was sent in {count}. {hint}"
 
     def failed(self) -> str | None:
-        """Say in how many runs a real program failed, and what the first one said; `None` if none failed."""
+        """Return a warning with the number of runs in which a program failed, and the first one's output."""
         rows = scan_rows(self.out / RUNS)
         if "exit_code" not in rows.collect_schema():
             return None
@@ -71,7 +70,7 @@ class Finished:
         failures = every.filter(pl.col("exit_code") != 0)
         if failures.is_empty():
             return None
-        told = ", ".join(map(str, failures["exit_code"].unique().sort()[:5]))
+        codes = ", ".join(map(str, failures["exit_code"].unique().sort()[:5]))
         first = failures.row(0, named=True)
         which = ", ".join(
             [*(f"{name}={first[name]}" for name in factors), f"replication {first['replication']}"]
@@ -80,10 +79,10 @@ class Finished:
         query = f"SELECT {levels}replication, exit_code, {ERRORS} FROM runs WHERE exit_code <> 0"
         return "\n".join(
             [
-                f"The program failed in {len(failures)} of {len(every)} runs (exit code {told}). "
-                f"The end of its standard error in the first, {which}:",
+                f"The program failed in {len(failures)} of {len(every)} runs (exit code {codes}). "
+                f"The end of its standard error in the first of them, {which}:",
                 *(f"  {line}" for line in last_lines(first[ERRORS])),
-                f"All of them: lasthop results query {shlex.quote(str(self.out))} {shlex.quote(query)}",
+                f"To list them all: lasthop results query {shlex.quote(str(self.out))} {shlex.quote(query)}",
             ]
         )
 

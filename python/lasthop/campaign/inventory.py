@@ -1,4 +1,4 @@
-"""What a plan asks for, what the store of its folder has of that, and what is left to run."""
+"""Comparing a plan with the store of its folder: what is stored, and what is left to run."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,13 +20,13 @@ from lasthop.scenario.points import factors_of, level_column
 
 Missing = tuple[bool, bool]
 """Whether a replication lacks its records, and its captures."""
-_REMEDY = "Start afresh in this folder with --overwrite, or choose another place with --out DIR."
+_REMEDY = "Discard these results with --overwrite, or choose another folder with --out DIR."
 _NOWHERE = -1
-"""Stands for the index of a stored piece where there is none."""
+"""The index of a stored piece where there is none."""
 
 
 class OtherKernelError(InputError):
-    """The results in a folder are those of another kernel."""
+    """The results in a folder are from another kernel."""
 
 
 class Stopping(Protocol):
@@ -34,40 +34,40 @@ class Stopping(Protocol):
 
     @property
     def undecided(self) -> Sequence[int]:
-        """The cells that may yet get more replications than `counts`."""
+        """The cells that may need more replications than `counts`."""
 
     @property
     def counts(self) -> Sequence[int]:
-        """The number of replications of each cell, as far as it is known."""
+        """The number of replications of each cell up to its next look."""
 
     def judge(
         self, cells: Sequence[int], read: Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]
     ) -> None:
-        """Decide on `cells`, which have all their `counts`; `read` returns chosen records, from 0 on."""
+        """Decide on `cells`, which have all their `counts`; `read` returns records by number, from 0 on."""
 
     @property
     def record(self) -> UntilFacts:
-        """The record of the decisions, for the manifest."""
+        """The decisions, for the manifest."""
 
     def restore(self, record: UntilFacts) -> None:
-        """Take over the record of a manifest."""
+        """Restore the decisions recorded in a manifest."""
 
 
 class Outlook(NamedTuple):
     """The state of a plan before it runs, in numbers of runs.
 
-    `again` are there and run again, because missing ones depend on them; `others` are in the store but not
-    asked for.
+    `again` are stored but must be repeated, because missing runs depend on them; `others` are stored but not
+    part of the plan.
     """
 
-    there: int
+    stored: int
     missing: int
     again: int
     others: int
 
 
 class Demand(NamedTuple):
-    """What a plan asks of a unit: replications of a source, from number `first` on."""
+    """The replications that a plan needs of a unit: those of a source, from number `first` on."""
 
     unit: Unit
     source: str
@@ -85,7 +85,7 @@ class Inventory:
         digests = [plan.digest(cell) for cell in plan.cells]
         sets_matter = [plan.engine.chained(cell) or plan.engine.stretch(cell) > 1 for cell in plan.cells]
         self.demands: list[Demand] = []
-        """What the plan asks of each unit."""
+        """One per unit."""
         for set_number, cell in itertools.product(range(1, plan.sets + 1), range(len(plan.cells))):
             first = plan.first(set_number)
             source = plan.source(digests[cell], first if sets_matter[cell] else None)
@@ -102,40 +102,40 @@ class Inventory:
 
     @property
     def counts(self) -> Sequence[int]:
-        """The number of replications of each unit, as far as it is known."""
+        """The number of replications of each unit, with a stopping rule up to the next look."""
         return self._planned if self.stopping is None else self.stopping.counts
 
-    def check_results(self, found: Identity, *, can_go_on: bool) -> None:
-        """Refuse results of another scenario, engine or version, or that have lost their store."""
+    def check_results(self, stored: Identity, *, extendable: bool) -> None:
+        """Raise `InputError` for results of another scenario, engine or version, or without a store."""
         out, plan = self.out, self.plan
-        wanted = plan.identity()
-        if any(found.get(key) != value for key, value in plan.version().items()):
+        own = plan.identity()
+        if any(stored.get(key) != value for key, value in plan.version().items()):
             raise InputError(
-                f"{out} holds results of {_version_text(found)}, and this is {_version_text(wanted)}; "
+                f"{out} contains results of {_version_text(stored)}, but this is {_version_text(own)}; "
                 f"nothing was changed. Results of different versions are never mixed. {_REMEDY}"
             )
         for key in ("scenario", "engine", *plan.engine.identity):
-            if found.get(key) != wanted.get(key):
+            if stored.get(key) != own.get(key):
                 raise (OtherKernelError if key in plan.engine.identity else InputError)(
-                    f"{out} holds results of the {key} {found.get(key)}, not of {wanted.get(key)}; nothing "
+                    f"{out} contains results of the {key} {stored.get(key)}, not of {own.get(key)}; nothing "
                     f"was changed. {_REMEDY}"
                 )
-        if not can_go_on:
+        if not extendable:
             raise InputError(
-                f"{out} has lost its {STORE}. Without it lasthop can neither extend the results nor make "
-                f"damaged tables again. {_REMEDY}"
+                f"{out} has lost its {STORE}. Without it lasthop can neither extend the results nor restore "
+                f"damaged tables. {_REMEDY}"
             )
 
     def check_captures(self) -> None:
-        """Refuse to leave captures of other runs beside the results of these."""
+        """Raise `InputError` for captures of other runs, which would not match the results."""
         traces, snap_length = self.out / TRACES, self.snap_length
         if not traces.exists():
             return
-        kept = self.facts.get("snap_length")
-        if snap_length not in (None, kept):
+        stored = self.facts.get("snap_length")
+        if snap_length not in (None, stored):
             raise InputError(
-                f"{traces} holds captures of {kept} bytes of each packet, not of {snap_length}; nothing was "
-                f"changed. Ask for --snaplen {kept}, or remove that folder."
+                f"{traces} contains captures of {stored} bytes of each packet, not of {snap_length}; nothing "
+                f"was changed. Use --snaplen {stored}, or remove that folder."
             )
         if snap_length is None and any(
             self.captures.get(folder, wanted) != wanted and (traces / folder).is_dir()
@@ -143,28 +143,28 @@ class Inventory:
             for folder, wanted in self.capture_folders(demand.unit)
         ):
             raise InputError(
-                f"{traces} holds captures of runs that this command does not ask for; nothing was changed. "
-                "Give --pcap to replace them by captures of its runs, or remove that folder."
+                f"{traces} contains captures of runs that are not part of this command; nothing was changed. "
+                "Replace them by captures of its runs with --pcap, or remove that folder."
             )
 
     def changed_inputs(self) -> list[str]:
-        """Return the files that programs name and that differ from those of the present results."""
+        """Return the files named by programs that have changed since the stored results."""
         digests = self.plan.input_digests
         identity = self.facts.get("identity")
         before = {} if identity is None else identity.get(INPUTS, {})
-        return [path for path, known in before.items() if digests.get(path, known) != known]
+        return [path for path, digest in before.items() if digests.get(path, digest) != digest]
 
     def capture_folders(self, unit: Unit) -> Iterator[tuple[str, tuple[str, int]]]:
-        """Yield the folder of each replication's captures, below `traces`, and what they should capture."""
+        """Yield the folder of each replication's captures, below `traces`, with its source and number."""
         place = (unit.set_number - 1) * len(self.plan.cells) + unit.cell
         _, source, first = self.demands[place]
-        # The name of a level may hold any character; the name of a file may not.
+        # Names of levels may contain characters that file names may not.
         cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
         for number in range(self.counts[place]):
             yield f"{cell}/set-{unit.set_number}/replication-{number + 1}", (source, first + number)
 
     def _owners(self) -> Iterator[tuple[Demand, list[int]]]:
-        """Yield per replication of each unit the index of the stored piece that holds it, or `_NOWHERE`."""
+        """Yield, per replication of each unit, the index of the stored piece that has it, or `_NOWHERE`."""
         by_source: dict[str, list[tuple[int, Piece]]] = {}
         for index, piece in enumerate(self.pieces):
             by_source.setdefault(piece.source, []).append((index, piece))
@@ -172,32 +172,32 @@ class Inventory:
             row = [_NOWHERE] * count
             for index, piece in by_source.get(demand.source, ()):
                 start = piece.first - demand.first
-                held = range(count)[max(0, start) : max(0, start + piece.count)]
-                row[held.start : held.stop] = [index] * len(held)
+                own = range(count)[max(0, start) : max(0, start + piece.count)]
+                row[own.start : own.stop] = [index] * len(own)
             yield demand, row
 
     def stored(self) -> list[int]:
-        """Return how many of the replications asked of each unit are stored."""
+        """Return how many of the plan's replications of each unit are stored."""
         return [len(row) - row.count(_NOWHERE) for _, row in self._owners()]
 
     def _missing_captures(self, unit: Unit) -> list[bool]:
-        """Return for each replication of a unit whether its captures are still to be made."""
+        """Return for each replication of a unit whether its captures are missing."""
         return [
             self.captures.get(folder) != wanted or not (self.out / TRACES / folder).is_dir()
             for folder, wanted in self.capture_folders(unit)
         ]
 
     def pending(self, *, merged: bool) -> list[Work]:
-        """Return the runs that are still to be made, in order; `merged` records need none of them."""
+        """Return the runs that are missing, in order; `merged` records need none."""
         if merged and self.snap_length is None:
             return []
         work: list[Work] = []
-        asked: set[tuple[str, int]] = set()  # two equal cells are run once
+        visited: set[tuple[str, int]] = set()  # equal cells are run once
         for demand, owners in self._owners():
             key = demand.source, demand.first
-            if self.snap_length is None and key in asked:
+            if self.snap_length is None and key in visited:
                 continue
-            asked.add(key)
+            visited.add(key)
             cell, engine = self.plan.cells[demand.unit.cell], self.plan.engine
             unrecorded = [not merged and owner == _NOWHERE for owner in owners]
             uncaptured = [False] * len(owners)
@@ -213,7 +213,7 @@ class Inventory:
         return work
 
     def _rest_of_chain(self, demand: Demand, missing: Sequence[Missing]) -> Iterator[Work]:
-        """Yield what is left of a chain, from where the memory is known to the last that is missing."""
+        """Yield the rest of a chain, from the last stored memory to the last missing replication."""
         unit, source, first = demand
         lacking = [number for number, lacks in enumerate(missing, first) if any(lacks)]
         if not lacking:
@@ -226,26 +226,26 @@ class Inventory:
         yield Work(unit, source, following, count, record, capture, chained=True, memory=memory)
 
     def outlook(self, *, merged: bool) -> Outlook:
-        """Return what is there and what is missing; `merged` records are there, whatever is stored."""
+        """Return the state of the plan; `merged` records count as stored, whatever the store contains."""
         owners = {demand.unit: (demand, row) for demand, row in self._owners()}
-        there = self.counts if merged else self.stored()
+        stored = self.counts if merged else self.stored()
         again = 0
         for work in self.pending(merged=merged):
             demand, row = owners[work.unit]
             start = work.first - demand.first
             row = row[start : start + work.count]
             again += len(row) - row.count(_NOWHERE) if work.record else 0
-        asked = {(d.source, d.first): own for d, own in zip(self.demands, there, strict=True)}
-        others = max(0, _distinct(self.pieces) - sum(asked.values()))
-        return Outlook(sum(there), sum(self.counts) - sum(there), again, others)
+        planned = {(d.source, d.first): own for d, own in zip(self.demands, stored, strict=True)}
+        others = max(0, _distinct(self.pieces) - sum(planned.values()))
+        return Outlook(sum(stored), sum(self.counts) - sum(stored), again, others)
 
     def first_pieces(self) -> Iterator[tuple[str, Piece]]:
-        """Yield the key of each unit's cell, and the piece that holds the unit's first replication."""
+        """Yield the key of each unit's cell, and the piece that has the unit's first replication."""
         for demand, row in self._owners():
             yield self.plan.cells[demand.unit.cell].key, self.pieces[row[0]]
 
-    def located(self, chosen: Sequence[range] | None = None) -> Runs:
-        """Return where the chosen replications of each unit are stored, or all; they count from 0."""
+    def locate(self, chosen: Sequence[range] | None = None) -> Runs:
+        """Return where the chosen replications of each unit are stored, by default all; they count from 0."""
         wanted: dict[str, list[int]] = {BATCH: [], PIECE: [], "replication": [], "set": [], CELL: []}
         for place, (demand, owners) in enumerate(self._owners()):
             own = range(len(owners)) if chosen is None else chosen[place]
@@ -275,7 +275,7 @@ def _distinct(pieces: Sequence[Piece]) -> int:
 
 
 def _stretches(demand: Demand, missing: Sequence[Missing], length: int) -> Iterator[Work]:
-    """Yield the stretches of a unit that lack something, each up to the last replication that does."""
+    """Yield the incomplete stretches of a unit, each up to its last incomplete replication."""
     for start in range(0, len(missing), length):
         own = missing[start : start + length]
         if lacking := [number for number, lacks in enumerate(own) if any(lacks)]:
@@ -285,7 +285,7 @@ def _stretches(demand: Demand, missing: Sequence[Missing], length: int) -> Itera
 
 
 def _alike(demand: Demand, missing: Sequence[Missing], together: int) -> Iterator[Work]:
-    """Yield the parts of a unit that lack the same things; what shares servers is in one part."""
+    """Yield the parts of a unit that lack the same data; replications that share servers stay together."""
     unit, source, first = demand
     servers = [
         (number - 1) // together if together > 1 else 0 for number in range(first, first + len(missing))

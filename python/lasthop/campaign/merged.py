@@ -1,4 +1,4 @@
-"""From the store to the merged records of a plan, and their manifest, which is written last."""
+"""Merging stored results into the records of a plan and their manifest, which is written last."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from lasthop.scenario.points import for_manifest as space_for_manifest
 
 
 def manifest_of(plan: Plan) -> Manifest:
-    """Return the manifest that the records of a plan would have without a run."""
+    """Return the manifest of a plan before its first run."""
     guest = plan.engine.guest
     manifest = {
         "identity": plan.identity(),
@@ -34,14 +34,14 @@ def manifest_of(plan: Plan) -> Manifest:
 
 
 def merge(store: Store, inventory: Inventory) -> Manifest:
-    """Make the records of the plan from the store; return their manifest."""
+    """Write the plan's records from the store; return their manifest."""
     plan, out = inventory.plan, inventory.out
     merging = out / MERGING
     shutil.rmtree(merging, ignore_errors=True)
     merging.mkdir()
     try:
         meanings = {table: plan.meanings(table) for table in TABLES}
-        files = merge_tables(store, inventory.located(), merging, plan.facts(), meanings)
+        files = merge_tables(store, inventory.locate(), merging, plan.facts(), meanings)
         manifest = _with_runs(inventory)
         manifest["tables"] = {name: digest(merging / name) for name in files}
         # From here on the folder is not finished until its new manifest is written.
@@ -55,7 +55,7 @@ def merge(store: Store, inventory: Inventory) -> Manifest:
 
 
 def _with_runs(inventory: Inventory) -> Manifest:
-    """Return the manifest with what is known of the runs."""
+    """Return the manifest with the facts about the runs."""
     simulation = inventory.facts.get("simulation") or {"runs": 0, "wall_s": 0.0}
     manifest: Manifest = {**manifest_of(inventory.plan), "simulation": simulation}
     if inventory.snap_length is not None:
@@ -65,9 +65,9 @@ def _with_runs(inventory: Inventory) -> Manifest:
     notes: Notes | None = None
     for cell, piece in inventory.first_pieces():
         if piece.facts is not None:
-            found = json.loads(piece.facts)
-            notes = notes or {"priority": found["priority"], "differences": {}}
-            notes["differences"][cell] = found["differences"]
+            facts = json.loads(piece.facts)
+            notes = notes or {"priority": facts["priority"], "differences": {}}
+            notes["differences"][cell] = facts["differences"]
     if notes is not None:
         manifest[NOTES] = notes
     return manifest

@@ -39,12 +39,11 @@ if TYPE_CHECKING:
 FORMAT = 5
 INPUTS: Final = "inputs"
 """The key of the files that real programs name."""
-"""The engine counts nanoseconds below this."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: cells of one scenario, `sets` independent sets of `replications` each."""
+    """Cells of one scenario to run in `sets` independent sets of `replications` each."""
 
     study: _core.Study
     cells: Sequence[_core.Cell]
@@ -53,14 +52,13 @@ class Plan:
     sets: int = 1
     engine: Engine = field(default_factory=ModelEngine)
     until: Sequence[str] = ()
-    """Conditions that end a cell; `replications` is then the largest number that it gets."""
+    """Conditions that end a cell; `replications` is then its maximum."""
     file: Path | None = None
-    """The scenario file, so that one of its runs can be made once more."""
+    """The scenario file, from which runs can be repeated."""
     limits: Limits = field(default_factory=Limits)
-    """How much its runs may take."""
 
     def __post_init__(self) -> None:
-        """Refuse runs that would take more; raise `InputError`."""
+        """Raise `InputError` if a run may exceed the limits."""
         self.limits.check(self.study.name, self.cells)
 
     @property
@@ -69,20 +67,20 @@ class Plan:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the same seed gives the same bytes."""
+        """Whether equal seeds give equal bytes."""
         return all(self.engine.repeats(cell) for cell in self.cells)
 
     def first(self, set_number: int) -> int:
-        """Return the first replication number of a set; sets count from 1."""
+        """Return the first replication number of a set; sets are numbered from 1."""
         return (set_number - 1) * self.replications + 1
 
     def version(self) -> dict[str, object]:
-        """Return the key of the rules; results of different rules are never mixed."""
+        """Return the version of lasthop and of its rules; results of different rules are never mixed."""
         return {"format": FORMAT, "lasthop_version": _core.VERSION, "lasthop_rules": _core.RULES}
 
     @cached_property
     def code(self) -> dict[str, str]:
-        """The keys of the user's own algorithms, by name."""
+        """The digests of the user's algorithms, by name."""
         if not self.study.code:
             return {}
         from lasthop.common.algorithms import check_all, code_digest
@@ -95,7 +93,7 @@ class Plan:
 
     @cached_property
     def inputs(self) -> Mapping[str, Inputs]:
-        """The files and programs that the real programs of cells use, by the cells' keys."""
+        """The files that the real programs of cells use, by the cells' keys."""
         if not self.engine.real_tcp:
             return {}
         programs = {cell.key: program for cell in self.cells if (program := program_of(cell)) is not None}
@@ -108,11 +106,11 @@ class Plan:
 
     @property
     def input_digests(self) -> dict[str, str]:
-        """The SHA-256 of each file that the programs name, by its path."""
+        """The SHA-256 digests of the files that programs name, by path."""
         return {path: digest for inputs in self.inputs.values() for path, digest in inputs.digests.items()}
 
     def digest(self, cell: _core.Cell) -> str:
-        """Return the key of a cell, which covers the code and the files that it names."""
+        """Return the digest of a cell, which covers the code and the files that it names."""
         named = [self.code[name] for _, name in cell.code] if self.code else []
         named += self.engine.identity_of(cell)
         if (inputs := self.inputs.get(cell.key)) is not None:
@@ -120,16 +118,13 @@ class Plan:
         return hashlib.sha256("".join([cell.digest, *named]).encode()).hexdigest() if named else cell.digest
 
     def source(self, digest: str, start: int | None) -> str:
-        """Return the digest of all that decides a cell's results; `start` is where its chains start."""
+        """Return the digest of everything that determines a cell's results; its chains begin at `start`."""
         own = self.engine.identity.values() or [None]
         parts = [*self.version().values(), self.engine.name, *own, digest, self.seed, start]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def identity(self) -> Identity:
-        """Return everything that decides the results. Two campaigns with equal identity have equal records.
-
-        If runs are not repeatable, the machine and chance decide as well.
-        """
+        """Return everything that determines the results: repeatable campaigns of equal identity are equal."""
         identity = {
             **self.version(),
             "lasthop_commit": commit(),
@@ -148,11 +143,11 @@ class Plan:
         return cast("Identity", identity)
 
     def facts(self) -> dict[str, str]:
-        """Return how tables made of this plan describe themselves."""
+        """Return the metadata of tables of this plan."""
         return {f"lasthop.{key}": str(value) for key, value in self.identity().items() if key != "cells"}
 
     def meanings(self, table: str) -> dict[str, dict[str, str]]:
-        """Return unit and definition of the columns of a table, levels first."""
+        """Return unit and description of the columns of a table, levels first."""
         ranges = self.study.space["ranges"] if self.study.space else {}
         units = {name: {"unit": facts["unit"]} for name, facts in ranges.items()}
         levels = {
@@ -168,7 +163,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRun:
-    """One run of a plan: `replication` counts from 1 within `set_number`."""
+    """A run of a plan: `replication` counts from 1 within `set_number`."""
 
     plan: Plan
     cell: _core.Cell
@@ -176,23 +171,23 @@ class ChosenRun:
     replication: int
 
     def __post_init__(self) -> None:
-        """Refuse a replication that its set does not have."""
+        """Raise `InputError` if there is no such replication, or if it may exceed the limits."""
         if self.replication > self.plan.replications:
             raise InputError(
                 f"--replication {self.replication}: a set of '{self.plan.study.name}' has "
-                f"{self.plan.replications} replications; choose another set with --set, or give the "
-                "--replications it was run with."
+                f"{self.plan.replications} replications. Choose another set with --set, or give the "
+                "--replications that it was run with."
             )
         self.plan.limits.check(self.plan.study.name, [self.cell], runs=self.number - self._start + 1)
 
     @property
     def first(self) -> int:
-        """Number of the first replication of the set."""
+        """Number of the first replication of the set, over all sets."""
         return self.plan.first(self.set_number)
 
     @property
     def number(self) -> int:
-        """Number of the replication over all sets."""
+        """Number of the replication, over all sets."""
         return self.first + self.replication - 1
 
     @property
@@ -201,27 +196,24 @@ class ChosenRun:
         return f"{self.plan.study.name}, {cell}, replication {self.replication} of set {self.set_number}"
 
     def trace(self) -> Trace:
-        """Run it and record every event."""
+        """Repeat the run and record every event."""
         self.plan.limits.check(self.plan.study.name, [self.cell], recorded=True)
         return self._see(Observation(trace=True))
 
     def overview(self, start_s: float | None = None, stop_s: float | None = None) -> Trace:
-        """Run it and keep what pictures show, in bounded memory.
-
-        Most detail lies between two times, if given.
-        """
+        """Repeat the run and record what pictures show, in bounded memory and in detail between two times."""
         start_ns, stop_ns = (
             end if at is None else _nanoseconds(at) for at, end in zip((start_s, stop_s), WHOLE, strict=True)
         )
         return self._see(Observation(overview=Span(start_ns, stop_ns)))
 
     def capture(self, folder: Path, snap_length: int) -> None:
-        """Run it and write its packets into `folder`, which exists."""
+        """Repeat the run and write its packets into the existing `folder`."""
         target = CaptureTarget(folder, self.provenance(), snap_length)
         self._observe(Observation(capture=target))
 
     def series(self, file: Path, step_ns: int) -> None:
-        """Run it and write its time series into the new CSV file `file`."""
+        """Repeat the run and write its time series into the new CSV file `file`."""
         self._observe(Observation(series=SeriesTarget(file, step_ns)))
 
     def _see(self, observation: Observation) -> Trace:
@@ -235,13 +227,13 @@ class ChosenRun:
 
     @property
     def _start(self) -> int:
-        """The first replication that has to be run to get this one."""
+        """The first replication that has to run before this one."""
         if self.plan.engine.chained(self.cell):
             return self.first
         return self.number - (self.replication - 1) % self.plan.engine.stretch(self.cell)
 
     def provenance(self) -> str:
-        """Return the comment that a capture carries about its origin."""
+        """Return the comment on the origin of a capture."""
         return (
             f"lasthop {version()}, engine {self.plan.engine.name}, "
             f"scenario {self.plan.study.name}, digest {self.cell.digest}, cell {self.cell.key}, seed "
@@ -252,14 +244,12 @@ class ChosenRun:
 
 def _nanoseconds(seconds: float) -> int:
     if not 0 <= seconds * 1e9 <= WHOLE.stop_ns:
-        raise InputError(
-            f"{seconds:g} s is no time of a run: choose one from 0 to {WHOLE.stop_ns / 1e9:.3g} s."
-        )
+        raise InputError(f"{seconds:g} s is not a time within a run: give 0 to {WHOLE.stop_ns / 1e9:.3g} s.")
     return round(seconds * 1e9)
 
 
 class Unit(NamedTuple):
-    """One cell (by its index in the plan) within one set."""
+    """A cell (by its index in the plan) within a set."""
 
     set_number: int
     cell: int

@@ -1,7 +1,4 @@
-"""The progress of a campaign.
-
-A bar on a terminal or in a notebook, otherwise a line on standard error now and then.
-"""
+"""The progress of a campaign: a bar on a terminal or in a notebook, otherwise lines on standard error."""
 
 import sys
 import time
@@ -22,21 +19,21 @@ def progress(
     what: str = "runs",
     detail: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the number of `what` that just finished.
+    """Yield a function to call with the number of `what` that just finished.
 
-    `done` of `total` are there already. A total that may grow is a function. `detail` gives lines to show
-    below.
+    `done` of `total` are finished at the start. A total that may grow is a function. `detail` returns lines
+    to print below.
     """
-    known = total if callable(total) else lambda: total
-    if quiet or known() == done:
+    current_total = total if callable(total) else lambda: total
+    if quiet or current_total() == done:
         yield lambda _: None
     elif _in_notebook():
-        yield _cell(known, done, doing, what)
+        yield _cell(current_total, done, doing, what)
     elif sys.stderr.isatty():
-        with _bar(known, done, doing, what, detail) as advance:
+        with _bar(current_total, done, doing, what, detail) as advance:
             yield advance
     else:
-        yield _lines(known, done, what, detail)
+        yield _lines(current_total, done, what, detail)
 
 
 @contextmanager
@@ -96,13 +93,13 @@ def _lines(
 
 
 def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this: only there does its shell have this name."""
+    """Whether this runs in a Jupyter kernel, the only one whose shell has this name."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 def _cell(total: Callable[[], int], done: int, doing: str, what: str) -> Callable[[int], None]:
-    """Show a bar below the notebook's cell, which moves at most ten times a second."""
+    """Display a bar below the notebook's cell; update it at most ten times a second."""
     from IPython.display import HTML, display
 
     def html() -> HTML:
@@ -111,13 +108,13 @@ def _cell(total: Callable[[], int], done: int, doing: str, what: str) -> Callabl
         )
 
     finished, last = done, 0.0
-    shown = display(html(), display_id=True)
+    handle = display(html(), display_id=True)
 
     def advance(runs: int) -> None:
         nonlocal last, finished
         finished += runs
         if time.monotonic() - last >= _MOVE_EVERY_S or finished == total():
             last = time.monotonic()
-            shown.update(html())
+            handle.update(html())
 
     return advance

@@ -1,9 +1,9 @@
-"""Running the work that is left, and storing results. `Threads` run it here; a `Place` may run it elsewhere.
+"""Running pending work and storing its results. `Threads` run it here; a `Place` may run it elsewhere.
 
-A thread takes a slice of replications at a time and commits its results to the store every quarter of a
-second. A killed process loses at most the work of its threads in that time. Ctrl-C stops the threads after a
-short wait; slices that they have begun are lost. The slices of a chain go one after the other: each needs
-what the hosts remember after the last one, which the store keeps beside the results.
+A thread takes a slice of replications at a time and commits results to the store every quarter of a second,
+so a killed process loses at most its threads' work in that time. Ctrl-C stops the threads after a short wait
+and discards unfinished slices. The slices of a chain run in sequence: each needs the hosts' memory after the
+previous one, which is stored with the results.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _GRACE_S = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Replications of a unit, from `first` on; each is still to be recorded, or captured, or both.
+    """Replications of a unit, from `first` on, that are to be recorded, or captured, or both.
 
-    A slice of it has `step` replications or a multiple. If it is `chained`, each slice goes on with the
-    hosts' `memory` after the one before.
+    The length of a slice is a multiple of `step`. If `chained`, each slice starts with the hosts' `memory`
+    after the previous one.
     """
 
     unit: Unit
@@ -52,20 +52,20 @@ class Work:
 
 
 class Agenda:
-    """The work that is left. It is handed out in slices by the time that they will take."""
+    """The pending work, handed out in slices of about equal duration."""
 
     def __init__(self, work: Iterable[Work]) -> None:
         self._left = deque(work)
-        self._parked: dict[Work, Work] = {}  # by a slice of a chain, the rest, which has to wait for it
+        self._parked: dict[Work, Work] = {}  # the rest of a chain, by the slice that it waits for
         self._cost_s: dict[int, float] = {}  # of a replication, by cell
-        self._costs_s = 0.0  # of all these cells together
+        self._costs_s = 0.0  # the sum over these cells
         self._runs = sum(work.count for work in self._left)
         self._lock = threading.RLock()
 
     def take(self, seconds: float = _SLICE_S) -> Work | None:
-        """Return a slice of about this length, a short one if costs are unknown.
+        """Return a slice of about this duration, or one replication if its cost is unknown.
 
-        `None` if nothing is left, except perhaps the rest of chains whose slices others have.
+        `None` if nothing is left, except chains that wait for a slice in progress.
         """
         with self._lock:
             if not self._left:
@@ -74,9 +74,9 @@ class Agenda:
             return self._cut(1 if cost_s is None else int(seconds / max(cost_s, _LEAST_S)))
 
     def bundle(self, seconds: float) -> list[Work]:
-        """Return slices, perhaps of many cells, that together take about this long; none if no work is left.
+        """Return slices, perhaps of many cells, that together take about this long; empty if no work is left.
 
-        A cell of unknown cost counts as an average cell, and gives one replication.
+        A cell of unknown cost contributes one replication, which is assumed to have the average cost.
         """
         with self._lock:
             average_s = self._costs_s / len(self._cost_s) if self._cost_s else seconds
@@ -112,16 +112,16 @@ class Agenda:
         return piece
 
     def left(self) -> bool:
-        """Whether work is left that waits for nothing."""
+        """Whether there is work that can start now."""
         return bool(self._left)
 
     def left_s(self) -> float:
-        """Return about how long the rest takes; infinity until the first cost is known."""
+        """Estimate the duration of the rest; infinity until the first cost is known."""
         with self._lock:
             return self._runs * self._costs_s / len(self._cost_s) if self._cost_s else math.inf
 
-    def took(self, work: Work, seconds: float, memory: str | None) -> None:
-        """Learn how long a slice has taken, and what the hosts remember; its chain comes next."""
+    def complete(self, work: Work, seconds: float, memory: str | None) -> None:
+        """Record the duration of a slice and release the rest of its chain, with the hosts' memory."""
         with self._lock:
             cost_s = seconds / work.count
             self._costs_s += cost_s - self._cost_s.get(work.unit.cell, 0.0)
@@ -130,15 +130,15 @@ class Agenda:
                 self._left.appendleft(replace(rest, memory=memory))
 
     def take_after(self, work: Work, seconds: float, memory: str | None) -> Work | None:
-        """Call `took`, then `take`. A chain stays with its thread, so the store gets its slices in order."""
+        """Complete a slice and take another. A chain stays with its thread and is thus stored in order."""
         with self._lock:
-            self.took(work, seconds, memory)
+            self.complete(work, seconds, memory)
             return self.take()
 
 
 @dataclass
 class Stopwatch:
-    """Wall time during which at least one thread was inside the engine."""
+    """Wall time during which at least one thread was running the engine."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _active: int = 0
@@ -165,10 +165,10 @@ class Stopwatch:
 
 
 class Ledger:
-    """Puts results into the store, with the amount of simulation so far. Any thread may call it."""
+    """Puts results into the store, with the total of runs and wall time. Any thread may call it."""
 
     def __init__(self, store: Store, runs: int, wall_s: float) -> None:
-        """Open it with the simulation of earlier sessions."""
+        """`runs` and `wall_s` are the totals of earlier sessions."""
         self.watch = Stopwatch()
         self.runs = 0
         """Number of runs stored in this session."""
@@ -185,9 +185,9 @@ class Ledger:
 
 
 class Assignment(NamedTuple):
-    """The runs that a place is asked to make, in order.
+    """The runs that a place is to execute, in order.
 
-    `run_here` makes some of them in the calling thread, until its second argument says to stop.
+    `run_here` executes some of them in the calling thread, until its second argument returns true.
     """
 
     plan: Plan
@@ -205,15 +205,15 @@ class Place(Protocol):
     def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
         """Run everything and commit the results.
 
-        `advance` is called from this thread with the number of runs that just finished, and now and then with
-        0. Errors and Ctrl-C end it; results up to then are kept.
+        `advance` is called from this thread with the number of runs that just finished, and periodically with
+        0. Errors and Ctrl-C end it; earlier results are kept.
         """
 
     def detail(self) -> Sequence[str]:
-        """Say in a few lines what each worker is running, for the progress. Any thread may call it."""
+        """Return lines on each worker for the progress display. Any thread may call it."""
 
     def summary(self) -> Sequence[str]:
-        """Say in a few lines what each worker has run."""
+        """Return lines on the work that each worker did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +223,13 @@ class Threads:
     jobs: int
 
     def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
-        """Run everything; an error in one thread ends all."""
+        """Run everything; an error in one thread stops all."""
         _Runner(assignment, ledger).run(min(self.jobs, assignment.runs), advance)
 
     def detail(self) -> Sequence[str]:
-        """Say nothing: threads are all alike."""
         return ()
 
     def summary(self) -> Sequence[str]:
-        """Say nothing either."""
         return ()
 
 
@@ -265,10 +263,10 @@ class _Runner:
                     advance(news)
         finally:
             self.stop.set()
-            self._part_from(threads)
+            self._leave(threads)
 
-    def _part_from(self, threads: Iterable[_Thread]) -> None:
-        """Keep what the threads have finished, and wait a little for what they are doing."""
+    def _leave(self, threads: Iterable[_Thread]) -> None:
+        """Wait a little for the threads, and store the results that they finished."""
         deadline = time.monotonic() + _GRACE_S
         failure: InputError | None = None
         for thread in threads:
@@ -325,7 +323,7 @@ class _Thread(threading.Thread):
                 self._runner.ledger.commit(builder.build())
 
     def leave(self) -> None:
-        """Commit finished results; what the thread does from now on is lost."""
+        """Commit finished results; later results of the thread are discarded."""
         self._commit()
         with self._lock:
             self._left = True

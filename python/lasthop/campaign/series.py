@@ -25,9 +25,9 @@ _COUNTS = ("lost_packets", "marks_ecn", "queue_max_packets", "cwnd", "sending_fl
 
 
 def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
-    """Run them and write their time series, in order, into the new file `out`; return the number of rows.
+    """Run `runs` and write their time series, in order, into the new file `out`; return the number of rows.
 
-    The runs pass through files, so memory does not grow with their length. A failure leaves nothing behind.
+    Temporary files keep memory bounded. A failure leaves nothing behind.
     """
     check_steps(runs, step_ns)
     with writing(out):
@@ -37,7 +37,7 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
             for number, run in enumerate(runs):
                 part = Path(folder) / f"{number}.csv"
                 run.series(part, step_ns)
-                parts.append(labelled(run, scan_steps(part)))
+                parts.append(with_labels(run, scan_steps(part)))
             frame = pl.concat(parts)
             replace_atomically(
                 out, lambda path: write_steps(frame, path, out.suffix, (runs[0].plan, step_ns))
@@ -46,7 +46,7 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
 
 
 def series_of(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:
-    """Run them and return their time series, as `write_series` writes them."""
+    """Run `runs` and return their time series, as `write_series` writes them."""
     with tempfile.TemporaryDirectory(prefix="lasthop-") as folder:
         file = Path(folder) / f"{TABLE}.parquet"
         write_series(runs, step_ns, file)
@@ -54,20 +54,22 @@ def series_of(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:
 
 
 def read_step(text: str) -> int:
-    """Read a length of time with its unit, such as `100ms` or `0.5 s`; return nanoseconds."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([^\s\d.]*)\s*", text)
+    """Read a duration with its unit, such as `100ms` or `0.5 s`; return nanoseconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([^\s\d.]*)\s*", text)
     units = units_for("time_s")
-    if found is None or found[2] not in units:
-        known = ", ".join(sorted(units))
-        raise InputError(f"{text!r} is no length of time; write a number and a unit, 100ms say ({known}).")
-    nanoseconds = round(float(found[1]) * units[found[2]] * 1e9)
+    if match is None or match[2] not in units:
+        raise InputError(
+            f"{text!r} is not a duration. Give a number and a unit, such as 100ms. "
+            f"Units: {', '.join(sorted(units))}."
+        )
+    nanoseconds = round(float(match[1]) * units[match[2]] * 1e9)
     if nanoseconds < 1 or not math.isfinite(nanoseconds):
-        raise InputError(f"{text!r} is too short; a step has at least 1 µs.")
+        raise InputError(f"{text!r} is too short: a step is at least 1 µs long.")
     return nanoseconds
 
 
 def check_steps(runs: Sequence[ChosenRun], step_ns: int) -> None:
-    """Refuse so many steps that they cannot be written."""
+    """Raise `InputError` if there may be too many steps to write."""
     longest_s = sum(run.cell.time_limit_s for run in runs)
     steps = longest_s / step_ns * 1e9
     if steps > _STEPS_MAX:
@@ -75,10 +77,10 @@ def check_steps(runs: Sequence[ChosenRun], step_ns: int) -> None:
         digits = 10.0 ** math.floor(math.log10(least_s))
         nearest_s = next(each * digits for each in (1, 2, 5, 10) if each * digits >= least_s)
         unit = next((unit for unit in ("s", "ms") if nearest_s >= units_for("time_s")[unit]), "us")
+        nearest = f"{nearest_s / units_for('time_s')[unit]:g}{unit}"
         raise InputError(
-            f"--step: up to the time limit there may be {steps:.3g} steps of {step_ns / 1e3:g} us, and at "
-            f"most {_STEPS_MAX} are written; take {nearest_s / units_for('time_s')[unit]:g}{unit}, or lower "
-            "time_limit."
+            f"--step: with {step_ns / 1e3:g} us there may be {steps:.3g} steps up to the time limit, more "
+            f"than {_STEPS_MAX}. Use --step {nearest}, or lower time_limit."
         )
 
 
@@ -90,12 +92,12 @@ def _schema() -> dict[str, pl.DataType]:
 
 
 def scan_steps(file: Path) -> pl.LazyFrame:
-    """Open the time series that a run has written."""
+    """Open a time series that a run wrote."""
     return pl.scan_csv(file, schema=_schema())
 
 
-def labelled(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the rows behind the levels of their cell, the set and the replication."""
+def with_labels(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Prepend the columns of the cell's levels, the set and the replication."""
     cells = run.plan.cells
     levels = [
         pl.lit(
@@ -111,16 +113,16 @@ def write_steps(
     frame: pl.LazyFrame,
     path: Path,
     suffix: str,
-    made_by: tuple[Plan, int],
+    origin: tuple[Plan, int],
     meanings: Mapping[str, dict[str, str]] | None = None,
 ) -> None:
-    """Write a table of the steps of a plan's runs; a step lasts `step_ns`.
+    """Write a table of the steps of runs; `origin` is their plan and the length of a step in nanoseconds.
 
-    `meanings` describe the columns that the dictionary does not have.
+    `meanings` describes columns that are not in the dictionary.
     """
     if suffix == ".csv":
         frame.sink_csv(path)
         return
-    plan, step_ns = made_by
+    plan, step_ns = origin
     facts = {**plan.facts(), "lasthop.step_s": str(step_ns / 1e9)}
     write_parquet(frame, path, facts, {**plan.meanings(TABLE), **(meanings or {})})

@@ -1,4 +1,4 @@
-"""From a scenario to finished records: the common part of `lasthop run` and `lasthop.run`."""
+"""Running a scenario up to finished records: the common part of `lasthop run` and `lasthop.run`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request to run a scenario; `None` stands for the scenario's own value."""
+    """A request to run a scenario; `None` selects the scenario's own value."""
 
     only: tuple[str, ...]
     replications: int | None
@@ -42,7 +42,7 @@ class Asked:
     limit_memory: float | None
 
     def plan(self, study: _core.Study, file: Path | None) -> tuple[Plan, Stopping | None]:
-        """Return what to run, and the conditions that end cells, if any; raise if it cannot be run."""
+        """Return the plan and its stopping rule, if any; raise `InputError` if it cannot be run."""
         if self.engine not in ENGINES:
             raise InputError(
                 f"There is no engine '{self.engine}'; did you mean '{nearest(self.engine, ENGINES)}'? "
@@ -72,32 +72,33 @@ class Asked:
 
         if self.sets > 1:
             raise InputError(
-                "--until chooses the number of replications, and sets need a given one: leave --sets out."
+                "--sets needs a fixed number of replications, and --until chooses that number: omit one of "
+                "them."
             )
         return Stopping([parse(text) for text in self.until], cells, self.replications or CAP)
 
 
-def asked_of(given: Mapping[str, Any]) -> Asked:
-    """Return the request in a command's parameters, which is for all cells."""
-    known = {field.name: given[field.name] for field in fields(Asked) if field.name in given}
-    return Asked(**{"only": (), "replications": None, "until": (), "sets": 1, **known})
+def asked_of(parameters: Mapping[str, Any]) -> Asked:
+    """Return the request in a command's parameters, by default for all cells."""
+    own = {field.name: parameters[field.name] for field in fields(Asked) if field.name in parameters}
+    return Asked(**{"only": (), "replications": None, "until": (), "sets": 1, **own})
 
 
 def simulate(
     campaign: Campaign, *, jobs: int | None, cluster: str | None, quiet: bool, say: Callable[[str], object]
 ) -> None:
-    """Run the rest of a campaign, here or on a cluster, and `say` in lines what was done."""
+    """Run the rest of a campaign, here or on a cluster; pass lines about it to `say`."""
     for line in _outlook_lines(campaign):
         say(line)
     if campaign.lacks_store:
-        say(f"{campaign.out / STORE} is missing: the runs behind the tables cannot be used for other plans.")
+        say(f"{campaign.out / STORE} is missing: these results cannot be extended with more runs.")
     complete = campaign.complete and not campaign.pending()
     with place_of(None if complete else cluster, jobs, say) as place:
         simulated = simulate_at(place, campaign, quiet=quiet)
     for line in place.summary():
         say(line)
     if campaign.damaged:
-        say(f"{campaign.damaged} runs in the store were damaged and have been run again.")
+        say(f"{campaign.damaged} runs in the store were damaged and were run again.")
     if simulated.runs:
         done = "ran" if campaign.plan.engine.real_tcp else "simulated"
         say(f"{done} {counted(simulated.runs, 'run')} in {simulated.wall_s:.2f} s")
@@ -109,7 +110,7 @@ def simulate(
 
 @contextmanager
 def place_of(cluster: str | None, jobs: int | None, say: Callable[[str], object]) -> Iterator[Place]:
-    """Give the place where campaigns run: a cluster, or threads of this process."""
+    """Yield the place where campaigns run: a cluster, or threads of this process."""
     if cluster is None:
         yield Threads(jobs or usable_cores())
         return
@@ -118,56 +119,55 @@ def place_of(cluster: str | None, jobs: int | None, say: Callable[[str], object]
 
 
 def simulate_at(place: Place, campaign: Campaign, *, quiet: bool) -> Simulated:
-    """Run the rest of a campaign at a place, and show the progress."""
+    """Run the rest of a campaign at a place, with a progress display."""
     pending = sum(work.count for work in campaign.pending())
     what = "runs" if campaign.stopping is None else "runs up to the next look"
-    there = campaign.runs - pending
+    done = campaign.runs - pending
     with progress(
-        lambda: there + max(pending, campaign.assigned),
-        there,
-        quiet=quiet,
-        what=what,
-        detail=place.detail,
+        lambda: done + max(pending, campaign.assigned), done, quiet=quiet, what=what, detail=place.detail
     ) as advance:
         return campaign.run(place, advance)
 
 
 def warnings_of(campaign: Campaign) -> list[str]:
     """Return warnings about finished records."""
-    return [
-        warning for warning in (campaign.finished.silent(), campaign.finished.failed()) if warning is not None
-    ]
+    finished = campaign.finished
+    return [warning for warning in (finished.silent(), finished.failed()) if warning is not None]
 
 
 def lateness(campaign: Campaign) -> str | None:
-    """Say how many runs were too late to be valid; `None` if none was, or none can be."""
+    """Return a warning with the number of runs that are invalid because packets were late, or `None`."""
     if campaign.plan.repeatable or not (late := campaign.finished.late_runs()):
         return None
     return (
         f"INVALID: in {late} of {campaign.runs} runs more than 0.1 % of the packets were over 1 ms late. The "
-        "column 'valid' of runs.parquet marks them. Run again with fewer --jobs, or on a less busy machine."
+        "column 'valid' of runs.parquet marks these runs. Run again with fewer --jobs, or on a less busy "
+        "machine."
     )
 
 
 def _outlook_lines(campaign: Campaign) -> Iterator[str]:
-    """Say what is there before anything runs."""
+    """Yield lines about the stored results before anything runs."""
     out, runs, outlook = campaign.out, campaign.runs, campaign.outlook()
     if changed := campaign.inventory.changed_inputs():
-        yield f"Changed since the results in {out}: {', '.join(changed)}. What needs them runs anew."
+        yield (
+            f"These files have changed since the results in {out}: {', '.join(changed)}. Runs that use them "
+            "are run again."
+        )
     captures = sum(work.count for work in campaign.pending() if not work.record)
     if campaign.complete and captures:
-        yield f"{out} has the records of {runs} runs; {captures} run again for their captures."
+        yield f"{out} has the records of {runs} runs; {captures} are run again to capture their packets."
     elif campaign.complete:
         yield f"{out} is complete: {runs} runs. Only the report is written again."
-    elif outlook.there:
-        yield f"Resuming {out}: {outlook.there} of {campaign.runs_text} are there."
+    elif outlook.stored:
+        yield f"Resuming {out}: {outlook.stored} of {campaign.runs_text} are stored."
     if outlook.again:
         yield (
-            f"{outlook.again} of them run again: missing ones depend on them (cached metrics, or runs in one "
-            "boot of a guest kernel)."
+            f"{outlook.again} of them are run again because missing runs depend on them (cached metrics, or "
+            "runs in one boot of a guest kernel)."
         )
     if outlook.others:
         yield (
-            f"The store holds {outlook.others} more runs, which this command does not ask for. The tables "
-            f"leave them out. 'lasthop results gc {out}' removes them."
+            f"The store contains {outlook.others} more runs, which are not part of this command and not in "
+            f"its tables. 'lasthop results gc {out}' removes them."
         )

@@ -1,1 +1,1 @@
-"""What all rooms share."""
+"""Code that all other packages share."""

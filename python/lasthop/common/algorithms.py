@@ -1,17 +1,17 @@
-"""Algorithms of your own: base classes for congestion control, queues, losses and traffic.
+"""Base classes for your own algorithms: congestion control, queues, losses and traffic.
 
-A scenario names a class by its module, which lies in the folder of the scenario or where Python finds it:
+A scenario names a class by its module, which is in the folder of the scenario or in Python's search path:
 
     tcp.congestion_control = "python:my_module.Mine"
     down.queue.discipline = "python:my_module.Mine"
     down.link.error_model = "python:my_module.Mine"
 
-A flow of `kind = "own"` names it by `code = "python:my_module.Mine"`. A scenario that is built in Python
-takes the class itself. In every replication, each end of a connection, each queue, each direction and each
-flow has an instance of its own. Times are in seconds of virtual time since the start of the run.
+A flow of `kind = "own"` names it by `code = "python:my_module.Mine"`. A scenario that is built in Python can
+contain the class itself. In every replication, each end of a connection, each queue, each direction and each
+flow has its own instance. Times are in seconds of virtual time since the start of the run.
 
-The run seeds `self.random`, a `random.Random`. Draw random numbers only from it; then the same seed gives the
-same results. A class that overrides nothing behaves as its base class: `CongestionControl` is Reno,
+`self.random` is a `random.Random`, seeded by the run. Use no other random numbers, so that equal seeds give
+equal results. A class that overrides nothing behaves like its base class: `CongestionControl` is Reno,
 `QueueDiscipline` is drop-tail.
 """
 
@@ -50,51 +50,49 @@ class _Algorithm:
     random: Random
     """Random numbers, seeded by the run."""
     _optional: ClassVar[frozenset[str]] = frozenset()
-    """Methods that do nothing. They are called only if a class overrides them."""
+    """Methods without effect, which are called only if a class overrides them."""
 
 
 class CongestionControl(_Algorithm):
-    """A congestion control. Each end of a connection has an instance. This class is Reno (RFC 5681).
+    """A congestion control, with an instance at each end of a connection. This class is Reno (RFC 5681).
 
-    The stack `linux-6` finds losses, repairs them and runs the timers. The algorithm may set `window` and
-    `ssthresh` in every call. Both are in segments and may have fractions, which the stack rounds down. During
-    recovery the stack reduces the window to `ssthresh` by proportional rate reduction.
+    The stack `linux-6` detects losses, retransmits and runs the timers. The algorithm may set `window` and
+    `ssthresh` in every call. Both are in segments and may be fractional; the stack rounds them down. During
+    recovery the stack reduces the window to `ssthresh` by proportional rate reduction (RFC 6937).
     """
 
     window: float
     """Congestion window in segments, at least 1."""
     ssthresh: float
-    """Slow-start threshold in segments. Before the first sign of congestion it is 4294967295."""
+    """Slow-start threshold in segments, 4294967295 before the first sign of congestion."""
     pacing_rate_Bps: float | None = None
-    """Highest rate of sending in bytes per second; `None` if only ACKs clock the sender."""
+    """Pacing rate in bytes per second; `None` if only ACKs clock the sender."""
     state: str | None = None
-    """Name of the state that the algorithm is in, if it is a state machine: traces have an event for each
-    change. Use few names.
-    """
+    """Name of the current state of a state machine; traces have an event for each change. Use few names."""
     segment_bytes: int
     """Payload of a full segment."""
     rate_based: ClassVar[bool] = False
-    """Set it to true if the algorithm models the path. Then every ACK has a delivery rate, and the algorithm
-    sets the window also while the stack repairs losses (Linux: `cong_control`).
+    """Whether the algorithm models the path. If true, every ACK has a delivery rate, and the algorithm also
+    sets the window during recovery (Linux: `cong_control`).
     """
     _counted: int = 0
     _optional = frozenset({"on_start", "on_rtt"})
 
     def on_start(self, now_s: float) -> None:
-        """Begin. The handshake is complete."""
+        """Start after the handshake."""
 
     def on_rtt(self, now_s: float, rtt_s: float) -> None:
-        """Take in a round-trip sample. The stack checks its ACK for losses after this call."""
+        """Process a round-trip sample, before the stack checks its ACK for losses."""
 
     def on_ack(self, ack: Ack) -> None:
-        """Take in an ACK that shows progress while nothing is repaired; if `rate_based`, any ACK."""
+        """Process an ACK of new data outside recovery; if `rate_based`, any ACK."""
         if not ack.window_limited:
             return
         left = ack.acked
         if self.window < self.ssthresh:
-            grown = min(self.window + left, self.ssthresh)
-            left -= int(grown - self.window)
-            self.window = grown
+            window = min(self.window + left, self.ssthresh)
+            left -= int(window - self.window)
+            self.window = window
         if left > 0:
             per_segment = int(self.window)
             if self._counted >= per_segment:
@@ -104,7 +102,7 @@ class CongestionControl(_Algorithm):
             self.window += more
 
     def on_congestion(self, sign: Literal["loss", "ecn"], in_use: int) -> None:
-        """Set `ssthresh` after a loss or an ECN echo. This is called once per window of data.
+        """Set `ssthresh` after a loss or an ECN echo, at most once per window of data.
 
         `in_use` is the used part of the window, in segments.
         """
@@ -112,23 +110,23 @@ class CongestionControl(_Algorithm):
         self._counted = 0
 
     def on_timeout(self, now_s: float, in_use: int) -> None:
-        """Set `ssthresh` after the first timeout of an episode. The sender goes on with `window`."""
+        """Set `ssthresh` after the first timeout of an episode. The sender continues with `window`."""
         self.on_congestion("loss", in_use)
 
     def on_repeated_timeout(self, now_s: float) -> None:
-        """Take in a further timeout. The sender goes on with `window`."""
+        """Process another timeout. The sender continues with `window`."""
         self._counted = 0
 
     def on_spurious(self, window: int, ssthresh: int) -> None:
-        """Undo the latest reduction, which was unnecessary. The arguments are the values before it."""
+        """Undo the last reduction, which was spurious; the arguments are the previous values."""
         self.window = max(self.window, window)
         self.ssthresh = max(self.ssthresh, ssthresh)
 
 
 class QueueDiscipline(_Algorithm):
-    """A queue of the router. Each direction or class has an instance. This class is drop-tail.
+    """A queue of the router, with an instance for each direction or class. This class is drop-tail.
 
-    Each packet that `enqueue` takes in leaves once, by `dequeue` or by `drop`.
+    Each packet that `enqueue` accepts leaves the queue once, by `dequeue` or by `drop`.
     """
 
     limit_packets: int | None
@@ -142,14 +140,14 @@ class QueueDiscipline(_Algorithm):
     _verdicts: list[tuple[str, Packet]]
 
     def __init__(self) -> None:
-        """Make an empty queue."""
+        """Create an empty queue."""
         self.packets: deque[Packet] = deque()
-        """The waiting packets, the head first. A subclass that keeps packets elsewhere leaves it empty."""
+        """The queued packets, head first. A subclass that stores packets elsewhere leaves it empty."""
         self.bytes = 0
         """The length of all packets in `packets`."""
 
     def enqueue(self, now_s: float, packet: Packet) -> bool:
-        """Take in a packet that arrives. Return whether there was room for it."""
+        """Enqueue an arriving packet; return false if the queue is full."""
         full = (
             len(self.packets) >= self.limit_packets
             if self.limit_packets is not None
@@ -162,11 +160,11 @@ class QueueDiscipline(_Algorithm):
         return True
 
     def peek(self) -> Packet | None:
-        """Return the packet that is next, although `dequeue` may still drop it; `None` if there is none."""
+        """Return the next packet, which `dequeue` may still drop; `None` if there is none."""
         return self.packets[0] if self.packets else None
 
     def dequeue(self, now_s: float) -> Packet | None:
-        """Hand out the next packet. The link has room for it."""
+        """Return and remove the next packet; the link can send it."""
         if not self.packets:
             return None
         packet = self.packets.popleft()
@@ -174,47 +172,44 @@ class QueueDiscipline(_Algorithm):
         return packet
 
     def drop(self, packet: Packet) -> None:
-        """Drop a waiting or arriving packet. If it is in `packets`, take it out as well."""
+        """Drop a queued or arriving packet. If it is in `packets`, remove it there, too."""
         self._verdicts.append(("drop", packet))
 
     def mark(self, packet: Packet) -> None:
-        """Set the congestion-experienced mark of a waiting or arriving packet (RFC 3168)."""
+        """Set the congestion-experienced mark of a queued or arriving packet (RFC 3168)."""
         self._verdicts.append(("mark", packet))
 
 
 class ErrorModel(_Algorithm):
-    """Losses on a link. Each direction has an instance. This class loses nothing."""
+    """Losses on a link, with an instance for each direction. This class loses no packets."""
 
     def loses(self, now_s: float, packet_bytes: int) -> bool:
-        """Return whether the link loses a packet that it has sent. Called once per packet, in order."""
+        """Return whether the link loses a packet that it has sent; called once per packet, in order."""
         return False
 
 
 class Traffic(_Algorithm):
-    """An application with one flow.
-
-    Over TCP, the sender connects without being told, and the receiver closes after the sender.
-    """
+    """An application with one flow. Over TCP the sender connects, and the receiver closes after it."""
 
     flow: str
     """Name of the flow."""
     segment_bytes: int
-    """Payload of a full segment. A datagram may not be longer."""
+    """Payload of a full segment, and the maximum of a datagram's."""
     _wanted: list[tuple[str, float]]
     _optional = frozenset({"on_received"})
 
     def on_start(self, now_s: float) -> None:
-        """Begin."""
-        raise NotImplementedError("a class of traffic says in on_start what it sends")
+        """Start the application."""
+        raise NotImplementedError("a class of traffic must implement on_start")
 
     def on_wakeup(self, now_s: float) -> None:
-        """Continue at the time that `wake_at` asked for."""
+        """Continue at the time set by `wake_at`."""
 
     def on_received(self, now_s: float, received_bytes: int, is_answer: bool) -> None:
-        """Take in that `received_bytes` more have arrived: at the receiver, or as answers at the sender."""
+        """Process `received_bytes` more bytes at the receiver, or at the sender if they are an answer."""
 
     def send(self, length: int) -> None:
-        """Let the sender write `length` bytes. Over UDP they are one datagram."""
+        """Let the sender write `length` bytes, which are a single datagram over UDP."""
         self._wanted.append(("send", length))
 
     def answer(self, length: int) -> None:
@@ -222,11 +217,11 @@ class Traffic(_Algorithm):
         self._wanted.append(("answer", length))
 
     def close(self) -> None:
-        """End the flow: the sender has nothing more to send."""
+        """End the flow: the sender sends no more data."""
         self._wanted.append(("close", 0))
 
     def wake_at(self, time_s: float) -> None:
-        """Ask for a call of `on_wakeup` at a later time. This replaces an earlier request."""
+        """Schedule a call of `on_wakeup`, which replaces an earlier one."""
         self._wanted.append(("wake_at", time_s))
 
 
@@ -236,17 +231,17 @@ _BASES: dict[str, type[_Algorithm]] = {
 
 
 def find(name: str, base: str) -> type[_Algorithm]:
-    """Return the class behind `python:MODULE.CLASS`; raise `InputError` if it is missing or not a `base`."""
+    """Return the class `python:MODULE.CLASS`; raise `InputError` if it is missing or not a `base`."""
     place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
     module = _module(place, name)
-    found = getattr(module, wanted, None)
+    value = getattr(module, wanted, None)
     kind = _BASES[base]
-    if not (isinstance(found, type) and issubclass(found, kind)):
+    if not (isinstance(value, type) and issubclass(value, kind)):
         own = [
-            key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, kind)
+            key for key, other in vars(module).items() if isinstance(other, type) and issubclass(other, kind)
         ]
         raise _no_class(name, f" that derives from lasthop.{base}", own)
-    return found
+    return value
 
 
 def _no_class(name: str, deriving: str, own: Sequence[str]) -> InputError:
@@ -257,18 +252,19 @@ def _no_class(name: str, deriving: str, own: Sequence[str]) -> InputError:
 
 _OF_KEYS = {"congestion_control": CongestionControl, "discipline": QueueDiscipline, "error_model": ErrorModel}
 _folders: dict[str, None] = {}
-"""The folders of the scenarios that were read: code is imported from there, as Python does with the folder of
-a program. Until a run needs the code, nothing is, not even by another module of the same name."""
+"""The folders of the scenarios that were read, in which code is searched first, as in the folder of a
+program. It is imported only when a run needs it."""
 
 
 def _check(key: str, name: str, folder: Path | None) -> str | None:
-    """Return why a scenario's key cannot have this code; `None` if it can.
+    """Return the reason why this code is invalid for a scenario's key, or `None`.
 
-    With the `folder` of the scenario, the code is looked up but not executed, unless its module is loaded
-    already. Without one, it is imported.
+    With the `folder` of the scenario, the code is searched but not executed, unless its module is already
+    loaded. Without it, the code is imported.
     """
     if not name.startswith(PREFIX):
-        return f"{name} is code of a Rust program, which runs the scenario itself (docs/guides/congestion-control.md)."
+        guide = "docs/guides/congestion-control.md"
+        return f"{name} is code of a Rust program, which must run the scenario itself ({guide})."
     try:
         if folder is not None and name.removeprefix(PREFIX).rpartition(".")[0] not in sys.modules:
             _look_up(name, str(folder.resolve()))
@@ -280,18 +276,18 @@ def _check(key: str, name: str, folder: Path | None) -> str | None:
 
 
 def check_all(code: Iterable[tuple[str, str]], scenario: str, folder: Path | None = None) -> None:
-    """Raise `InputError` with a line for each of these keys and codes of a scenario that cannot be had."""
-    wrong = [
+    """Raise `InputError` with a line for each key of a scenario whose code is missing or invalid."""
+    errors = [
         f"{scenario}: `{key}`: {reason}"
         for key, name in code
         if (reason := _check(key, name, folder)) is not None
     ]
-    if wrong:
-        raise InputError("\n".join(wrong))
+    if errors:
+        raise InputError("\n".join(errors))
 
 
 def _look_up(name: str, folder: str) -> None:
-    """Raise `InputError` unless a module has something by the name of the class; import nothing."""
+    """Raise `InputError` unless a module defines the name of the class; import nothing."""
     _folders[folder] = None
     place, _, wanted = name.removeprefix(PREFIX).rpartition(".")
     spec = _spec(place, [folder, *sys.path])
@@ -303,13 +299,13 @@ def _look_up(name: str, folder: str) -> None:
             return
         tree = ast.parse(source)
         table = symtable.symtable(source, place, "exec")
-    except (SyntaxError, ValueError, ImportError) as error:  # also of a null byte, or of text in no encoding
+    except (SyntaxError, ValueError, ImportError) as error:  # including null bytes and invalid encodings
         reason = (
             f"{Path(spec.origin or place).name}, line {error.lineno}: {error.msg}"
             if isinstance(error, SyntaxError)
             else str(error)
         )
-        raise InputError(f"{name}: {place} is no Python: {reason}") from error
+        raise InputError(f"{name}: {place} is not valid Python: {reason}") from error
     kinds = {each.get_name(): each.get_type() for each in table.get_children()}
     named = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
     imports_all = any(
@@ -320,11 +316,11 @@ def _look_up(name: str, folder: str) -> None:
 
 
 def _spec(place: str, path: Sequence[str]) -> ModuleSpec | None:
-    """Find a module; in contrast to `importlib.util.find_spec`, do not import the packages that it is in."""
+    """Find a module without importing its parent packages, unlike `importlib.util.find_spec`."""
     spec = None
     for module in itertools.accumulate(place.split("."), "{}.{}".format):
-        found = (finder.find_spec(module, path) for finder in sys.meta_path)
-        spec = next((each for each in found if each is not None), None)
+        specs = (finder.find_spec(module, path) for finder in sys.meta_path)
+        spec = next((each for each in specs if each is not None), None)
         if spec is None or module == place:
             break
         path = spec.submodule_search_locations or []
@@ -332,14 +328,14 @@ def _spec(place: str, path: Sequence[str]) -> ModuleSpec | None:
 
 
 def _no_module(place: str) -> str:
-    return f"there is no module {place}; put it beside the scenario, or where Python finds it"
+    return f"there is no module {place} in the folder of the scenario or in Python's search path"
 
 
 def _module(place: str, name: str) -> ModuleType:
     sys.path[:0] = [folder for folder in reversed(_folders) if folder not in sys.path]
     try:
         return importlib.import_module(place)
-    except BaseException as error:  # a user's module may do anything when it is imported, even exit
+    except BaseException as error:  # importing a user's module may do anything, even exit
         if is_interrupt(error, error.__traceback__):
             raise
         if isinstance(error, ModuleNotFoundError) and place.startswith(error.name or " "):
@@ -350,7 +346,7 @@ def _module(place: str, name: str) -> ModuleType:
 
 
 def make(kind: type[_Algorithm], seed: int, facts: Mapping[str, object]) -> tuple[_Algorithm, list[str]]:
-    """Make an instance with `facts` as its attributes. Return it and its optional methods."""
+    """Create an instance with `facts` as attributes; return it and its optional methods."""
     instance = kind.__new__(kind)
     instance.random = Random(seed)
     for fact, value in facts.items():
@@ -361,19 +357,21 @@ def make(kind: type[_Algorithm], seed: int, facts: Mapping[str, object]) -> tupl
 
 
 def name_of(kind: type) -> str:
-    """Return the name by which a scenario finds a class; raise `InputError` if there is no such name."""
+    """Return the name of a class for scenarios; raise `InputError` if it has none."""
     if not issubclass(kind, _Algorithm):
-        raise InputError(f"{kind.__qualname__} derives from none of lasthop's classes: {', '.join(_BASES)}.")
+        raise InputError(
+            f"{kind.__qualname__} must derive from one of lasthop's classes: {', '.join(_BASES)}."
+        )
     if "." in kind.__qualname__:
         raise InputError(
-            f"{kind.__qualname__} is defined within a function or class, where lasthop cannot find it by its "
-            "name: define it at the top of a module or of a notebook's cell."
+            f"{kind.__qualname__} is defined within a function or class, where scenarios cannot refer to it: "
+            "define it at the top level of a module or of a notebook's cell."
         )
     return f"{PREFIX}{kind.__module__}.{kind.__qualname__}"
 
 
 def code_digest(name: str) -> str:
-    """Return a digest of a class's code: the sources of its module and of its base classes' modules.
+    """Return the digest of the sources of a class's module and its base classes' modules.
 
     It does not cover modules that these import.
     """
@@ -393,24 +391,23 @@ def _source(kind: type) -> str:
     if file is not None:
         return Path(file).read_text(encoding="utf-8")
     try:
-        return inspect.getsource(kind)  # a class of a notebook's cell
+        return inspect.getsource(kind)  # a class in a notebook's cell
     except OSError:
-        return secrets.token_hex()  # typed in: it may differ next time
+        return secrets.token_hex()  # typed interactively: it may differ next time
 
 
 def is_interrupt(error: BaseException, trace: TracebackType | None) -> bool:
-    """Whether an exception is a Ctrl-C, and not a fault of the code that happened to run."""
+    """Whether an exception is due to Ctrl-C, not to the code that was running."""
     if not isinstance(error, KeyboardInterrupt):
         return False
-    # Python raises Ctrl-C between other instructions. Code that raises the exception itself is at a raise
-    # instruction.
+    # Python raises Ctrl-C between instructions, while code raises the exception by a raise instruction.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is None or dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] != "RAISE_VARARGS"
 
 
 def place_of(trace: TracebackType | None) -> str:
-    """Say in which line of a user's file an exception was raised; nothing if that is unknown."""
+    """Return the file and line of a user's code in which an exception was raised, if known."""
     frames = traceback.extract_tb(trace)
     own = [
         frame

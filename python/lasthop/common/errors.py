@@ -1,26 +1,26 @@
-"""Errors that a user can correct. Each is one finished paragraph; `lasthop --help` lists the exit codes."""
+"""Errors that a user can correct. Their texts are full sentences; `lasthop --help` lists the exit codes."""
 
 from collections.abc import Iterable
 
 
 class InputError(Exception):
-    """The request cannot be carried out as given."""
+    """The request is invalid or cannot be fulfilled."""
 
 
 class InUseError(InputError):
-    """Another process works in the results folder."""
+    """Another process is using the results folder."""
 
 
 class BuildError(InputError):
-    """What is to be tested cannot be built: neither a success nor a failure."""
+    """The code to test cannot be built, so that there is neither success nor failure."""
 
 
 class InterruptedCampaignError(Exception):
-    """The user stopped the campaign; the text says what is kept and how to go on."""
+    """The user stopped the campaign; the text describes the stored results and how to continue."""
 
 
 class PlaceLostError(Exception):
-    """The place where a campaign runs is gone; the text says which."""
+    """The place where a campaign runs has disappeared; the text names it."""
 
 
 class OutputError(Exception):
@@ -28,7 +28,7 @@ class OutputError(Exception):
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return the choice most like `word`; an empty text if there are no choices."""
+    """Return the choice that is most similar to `word`; empty without choices."""
     import difflib
 
     ranked = sorted(choices, key=lambda c: (-difflib.SequenceMatcher(None, word, c).ratio(), c))

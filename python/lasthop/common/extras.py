@@ -1,4 +1,4 @@
-"""Packages that only some commands need. The plain install leaves them out; `lasthop[all]` has them all."""
+"""Optional packages, which only some commands need; `lasthop[all]` installs them all."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ SQL = "sql"
 
 @contextmanager
 def extra(name: str, purpose: str) -> Iterator[None]:
-    """Say how to install a missing package if an import within this context fails.
+    """Raise `InputError` with the command to install the extra `name` if an import in this context fails.
 
-    `name` is the extra in `pyproject.toml`, `purpose` is the user's request.
+    `purpose` is the user's request.
     """
     try:
         yield
@@ -28,20 +28,20 @@ def extra(name: str, purpose: str) -> Iterator[None]:
 
 
 def require(package: str, name: str, purpose: str) -> None:
-    """Raise `InputError` unless a package is installed, before work that would fail without it."""
+    """Raise `InputError` if a package is not installed."""
     if find_spec(package) is None:
         raise _missing(package, name, purpose)
 
 
 def tools_missing(purpose: str, packages: Iterable[str]) -> InputError:
-    """Return the error for programs of the system that are not there, by Debian's packages."""
+    """Return the error for missing programs of the system; `packages` are Debian's."""
     return InputError(
-        f"Packages for {purpose} are missing. As root, run 'apt-get install {' '.join(packages)}' (Debian's "
+        f"Packages for {purpose} are missing. Run 'apt-get install {' '.join(packages)}' as root (Debian's "
         "names), then try again."
     )
 
 
 def _missing(package: str, name: str, purpose: str) -> InputError:
     return InputError(
-        f"{purpose} needs packages that are not installed ({package}): pip install 'lasthop[{name}]'"
+        f"{purpose} needs packages that are not installed ({package}). Run: pip install 'lasthop[{name}]'"
     )

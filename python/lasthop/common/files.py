@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Writing files atomically."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _ROW_GROUP = 16_384
-"""Number of rows in a piece of a Parquet file, which is written and read piece by piece."""
+"""Number of rows in a group of a Parquet file, the unit of writing and reading."""
 
 
 def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then move it to `path`."""
+    """Let `write` fill a temporary file in the folder of `path`, then rename it to `path`."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         write(temporary)
@@ -31,13 +31,12 @@ def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole, or not at all."""
     replace_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise `InputError` if `path` cannot be written within."""
+    """Convert errors of writing `path` to `InputError`."""
     try:
         yield
     except OSError as error:
@@ -45,13 +44,11 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_name(path: Path) -> None:
-    """Refuse a name with bytes that are not text: polars cannot open such files."""
+    """Raise `InputError` for a name that is not UTF-8: polars cannot open such files."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise InputError(
-            f"The name {str(path)!a} is no UTF-8, as tables need: choose another name."
-        ) from None
+        raise InputError(f"The name {str(path)!a} is not UTF-8, as tables require: rename it.") from None
 
 
 def write_parquet(
@@ -60,9 +57,9 @@ def write_parquet(
     metadata: dict[str, str] | None = None,
     columns: Mapping[str, dict[str, str]] | None = None,
 ) -> None:
-    """Write a Parquet file with `metadata` of the file and of its columns; a lazy frame piece by piece.
+    """Write a Parquet file with metadata of the file and of its columns; a lazy frame is streamed.
 
-    A full disk raises OSError.
+    A full disk raises `OSError`.
     """
     lazy = frame.lazy()
     schema = None
@@ -85,10 +82,7 @@ def write_parquet(
 
 
 class _Output(io.RawIOBase):
-    """A file that remembers why it could not be written.
-
-    Of a footer that does not fit, polars does not tell it.
-    """
+    """A file that stores the error of a failed write, which polars does not report for the footer."""
 
     def __init__(self, file: io.FileIO) -> None:
         self.failure: OSError | None = None
@@ -98,7 +92,6 @@ class _Output(io.RawIOBase):
         return True
 
     def write(self, content: ReadableBuffer, /) -> int:
-        """Write as much as the file system takes at once, and return the number of bytes."""
         try:
             return self._file.write(content)
         except OSError as error:

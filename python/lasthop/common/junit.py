@@ -1,4 +1,4 @@
-"""Verdicts as a JUnit file, which services that run tests show."""
+"""Verdicts as a JUnit file, which CI services display."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True)
 class Case:
-    """One test: what it is called, and what became of it."""
+    """The name of a test and its outcome."""
 
     classname: str
     name: str

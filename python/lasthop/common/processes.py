@@ -1,4 +1,4 @@
-"""What Linux says of a process: /proc/PID/stat, proc(5). And how this process takes a request to end."""
+"""The state of processes (/proc/PID/stat, proc(5)), and this process's reaction to SIGTERM."""
 
 import os
 import signal
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 
 class Process(NamedTuple):
-    """A process at the time of a look at it."""
+    """A snapshot of a process."""
 
     state: str
-    """A letter; Z is one that has ended and that its parent has not collected."""
+    """A letter; Z is a zombie."""
     session: int
     ticks: int
-    """The processor time that it has used."""
+    """Processor time."""
 
     @property
     def processor_s(self) -> float:
@@ -25,7 +25,7 @@ class Process(NamedTuple):
 
 
 def process_of(pid: int) -> Process | None:
-    """Look at a process; `None` if it is gone."""
+    """Return the state of a process; `None` if it does not exist."""
     try:
         # The name, which comes first, may contain spaces and parentheses, and any bytes.
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -36,20 +36,20 @@ def process_of(pid: int) -> Process | None:
 
 
 def seconds(ticks: int) -> float:
-    """Return how long so many ticks of processor time are."""
+    """Convert ticks of processor time."""
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Do on SIGTERM what Ctrl-C does, so that what is done is kept and told."""
-    if threading.current_thread() is not threading.main_thread():  # no other may set handlers
+    """Handle SIGTERM like Ctrl-C, so that finished work is stored and reported."""
+    if threading.current_thread() is not threading.main_thread():  # only it can set handlers
         yield
         return
 
     def stop(_: int, frame: FrameType | None) -> None:
         on_ctrl_c = signal.getsignal(signal.SIGINT)
-        # What a shell runs in the background ignores Ctrl-C.
+        # Background processes of a shell ignore Ctrl-C.
         (on_ctrl_c if callable(on_ctrl_c) else signal.default_int_handler)(signal.SIGINT, frame)
 
     before = signal.signal(signal.SIGTERM, stop)

@@ -1,6 +1,6 @@
-"""What an engine is: it runs the hosts of a scenario and returns what happened.
+"""The interface of engines, which run the hosts of a scenario.
 
-To add one, make a folder beside this file with a class that has everything of `Engine`, and add it to
+To add an engine, create a folder next to this file with a class that implements `Engine`, and add it to
 `registry.py`.
 """
 
@@ -16,7 +16,7 @@ from lasthop.engines.records import Columns, Results
 
 
 class Recording(NamedTuple):
-    """What was kept of a run with real hosts: columns by name, like those of `_core.Trace`."""
+    """The trace of a run with real hosts: columns by name, like those of `_core.Trace`."""
 
     packets: Columns
     transport: Columns
@@ -29,24 +29,24 @@ class Recording(NamedTuple):
 
 
 Trace: TypeAlias = _core.Trace | Recording
-"""What was kept of a run, on any engine."""
+"""The trace of a run, on any engine."""
 
 Stop: TypeAlias = Callable[[], bool]
-"""Returns whether nobody waits for a run any more."""
+"""Returns whether a run should be abandoned."""
 
 
 class CaptureTarget(NamedTuple):
-    """An existing folder for a replication's captures, what their files say of themselves, and bytes kept."""
+    """An existing folder for a replication's captures, their comment, and the bytes captured per packet."""
 
     folder: Path
     comment: str
     snap_length: int
     point: str | None = None
-    """The only point that is captured; all if none is named."""
+    """The only point to capture; `None` means all."""
 
 
 class SeriesTarget(NamedTuple):
-    """A new CSV file for the time series of a replication, and the length of a step in nanoseconds."""
+    """A new CSV file for the time series of a replication, and the length of a step."""
 
     file: Path
     step_ns: int
@@ -60,16 +60,16 @@ class Span(NamedTuple):
 
 
 WHOLE = Span(0, 2**64 - 1)
-"""The longest time that a run may have."""
+"""The longest possible run."""
 
 
 class Observation(NamedTuple):
-    """What a replication records besides its results: `Observation` of crates/lasthop-trace."""
+    """The data that a replication records besides its results: `Observation` of crates/lasthop-trace."""
 
     trace: bool = False
     """Every event."""
     overview: Span | None = None
-    """What pictures show, in bounded memory; most detail lies within this time."""
+    """The data for pictures, in bounded memory and with most detail in this span."""
     capture: CaptureTarget | None = None
     series: SeriesTarget | None = None
 
@@ -86,8 +86,8 @@ class Observation(NamedTuple):
 class Request:
     """Replications `first` .. `first + count - 1` of a cell, and the observations of some of them, by number.
 
-    If replications are `chained`, they form a chain. It goes on with the hosts' `memory`; without it, `first`
-    is the first of its set. Without `records`, only the observations are wanted.
+    A chain continues with the hosts' `memory`; without it, `first` is the first of its set. Without
+    `records`, only the observations are needed.
     """
 
     seed: int
@@ -103,14 +103,14 @@ class Request:
         return cls(seed, first, number - first + 1, {number: observation}, records=False)
 
     def part(self, first: int, count: int) -> Self:
-        """Return the request for some of the replications, with the observations of these."""
+        """Return the request for some of the replications, with their observations."""
         numbers = range(first, first + count)
-        observations = {n: one for n, one in self.observations.items() if n in numbers}
+        observations = {n: own for n, own in self.observations.items() if n in numbers}
         return replace(self, first=first, count=count, observations=observations)
 
     @property
     def series(self) -> SeriesTarget | None:
-        """The target of the time series; one replication at most has one."""
+        """The target of the time series, which at most one replication has."""
         return next((wanted.series for wanted in self.observations.values() if wanted.series), None)
 
     @property
@@ -122,9 +122,9 @@ class Request:
 
 
 class Outcome(NamedTuple):
-    """Records, the engine's remarks on them as JSON, and what was kept of a replication.
+    """Records, the engine's facts about them as JSON, and the trace of a replication.
 
-    `memory` is what hosts of chained replications remember after the last one.
+    `memory` is that of the hosts of a chain after its last replication.
     """
 
     results: Results
@@ -134,44 +134,41 @@ class Outcome(NamedTuple):
 
 
 class Engine(Protocol):
-    """Runs replications of a cell, numbered from 1, on any thread.
-
-    If it must, it limits by itself how many run at once.
-    """
+    """Runs replications of a cell, numbered from 1, on any thread; it may limit how many run at once."""
 
     name: ClassVar[str]
-    """Its name in `--engine`, manifests and the keys of the store."""
+    """The name in `--engine`, manifests and the keys of the store."""
     real_tcp: ClassVar[bool]
-    """Whether an operating system's TCP runs, which may differ from the scenario's settings."""
+    """Whether it uses an operating system's TCP, which may differ from the scenario's settings."""
     linux_router: ClassVar[bool]
-    """Whether Linux' own router can stand between the hosts."""
+    """Whether it supports Linux' own router."""
     repeatable: ClassVar[bool]
-    """Whether the same seed gives the same bytes, unless a cell's programs rule that out (`repeats`).
+    """Whether equal seeds give equal bytes, unless a cell's programs prevent that (`repeats`).
 
-    If not, the timing of the machine decides, too: runs may be too late to be valid, no run can be made again
-    for a closer look, and no run may share its machine with others on a cluster.
+    Otherwise results depend on the timing of the machine: runs may be invalid, cannot be repeated for more
+    detail, and cannot run on the shared machines of a cluster.
     """
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """What ran the hosts, in words for a report."""
+        """A description of the engine for reports."""
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What decides the results besides lasthop itself, such as the digest of a guest kernel.
+        """The properties besides lasthop's version on which results depend, such as the digest of a kernel.
 
-        It is part of the manifest and of the keys of the store.
+        They are part of the manifest and of the keys of the store.
         """
         return {}
 
     @property
     def options(self) -> Sequence[str]:
-        """The options with which a command chooses it."""
+        """The command-line options that select it."""
         return ("--engine", self.name)
 
     def identity_of(self, cell: _core.Cell) -> Sequence[str]:
-        """Return what else decides the results of this cell, such as a kernel that only it has."""
+        """Return the additional identity of this cell, such as that of its own kernel."""
         del cell
         return ()
 
@@ -182,11 +179,10 @@ class Engine(Protocol):
 
     @classmethod
     def choose(cls, kernel: str | None) -> Self:
-        """Return the engine for `--kernel`; raise `InputError` if it takes no kernel, or if there is none."""
+        """Return the engine for `--kernel`; raise `InputError` if it uses no kernel, or if none exists."""
         if kernel is not None:
             raise InputError(
-                "--kernel names the guest kernel for the kernel engine: give '--engine kernel' too, or leave "
-                "it out."
+                "--kernel selects the guest kernel of the kernel engine: add '--engine kernel', or omit it."
             )
         return cls()
 
@@ -197,26 +193,26 @@ class Engine(Protocol):
         study.check_hosts(keys, real_hosts=cls.real_tcp, linux_router=cls.linux_router)
 
     def repeats(self, cell: _core.Cell) -> bool:
-        """Whether the same seed gives the same bytes of this cell."""
+        """Whether equal seeds give equal bytes for this cell."""
         del cell
         return self.repeatable
 
     def chained(self, cell: _core.Cell) -> bool:
-        """Whether a replication depends on what the hosts remember of earlier ones of its set."""
+        """Whether a replication depends on the hosts' memory of earlier ones in its set."""
         return cell.sequential
 
     def stretch(self, cell: _core.Cell) -> int:
-        """Return how many replications of a set, counted from its first, must be run in one go.
+        """Return how many replications, counted from the first of a set, depend on each other.
 
-        Each of them depends on those before it. A request begins with the first of such a stretch.
+        Each depends on the previous ones in its stretch. A request begins with the first of a stretch.
         """
         del cell
         return 1
 
     def served_together(self, cell: _core.Cell) -> int:
-        """Return how many replications in a row share servers: 1 to N, N + 1 to 2 N, and so on.
+        """Return how many consecutive replications share servers: 1 to N, N + 1 to 2 N, and so on.
 
-        They are best run at once: to run some of them, the engine runs those before them, too.
+        They are best run together: to run some of them, the engine also runs the previous ones.
         """
         del cell
         return 1
@@ -225,13 +221,13 @@ class Engine(Protocol):
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
         """Run replications of a cell.
 
-        An engine that runs in this process asks `stop` now and then. Once `stop` is true, `KeyboardInterrupt`
-        ends the call. Processes of its own get Ctrl-C by themselves.
+        An engine in this process calls `stop` periodically and raises `KeyboardInterrupt` once it returns
+        true. Child processes receive Ctrl-C themselves.
         """
 
     @classmethod
     def on_worker(cls, identity: Mapping[str, object]) -> Self:
-        """Return the engine of this identity on a worker's machine; raise `InputError` if it is not there."""
+        """Return the engine of this identity on a worker's machine; raise `InputError` if it is missing."""
         del identity
         return cls()
 
@@ -242,5 +238,5 @@ class Engine(Protocol):
 
     @property
     def remedy(self) -> str:
-        """Say what to do about a worker that lacks the engine."""
+        """Advice for workers that lack the engine."""
         return ""

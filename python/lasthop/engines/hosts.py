@@ -1,4 +1,4 @@
-"""The common part of engines with real hosts: requests to crates/lasthop-host, and its answers."""
+"""The common part of engines with real hosts: requests to crates/lasthop-host, and answers."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NotRequired, TypedDict, cast
 
 from lasthop import _core
 from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
-from lasthop.engines.programs import ProgramFacts, columns_of, joined, program_of
+from lasthop.engines.programs import ProgramFacts, columns_of, program_of, stack
 from lasthop.engines.records import TABLES, Columns
 from lasthop.engines.resolved import Flow
 
@@ -26,7 +26,7 @@ class EmulatorFacts(TypedDict):
 
 
 class Answer(TypedDict):
-    """An answer of crates/lasthop-host; it has all tables of results."""
+    """An answer of crates/lasthop-host, which contains all tables of results."""
 
     runs: dict[str, list[object]]
     facts: EmulatorFacts
@@ -35,10 +35,9 @@ class Answer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class HostResults:
-    """Columns by name, like those of the model engine; `facts` come from the emulator.
+    """Tables like those of the model engine, the emulator's `facts`, and the `trace` of a replication.
 
-    `runs` has further columns: the lateness of the run's packets, and whether it is within the bound. `trace`
-    holds what was kept of a replication.
+    `runs` has further columns: the lateness of the run's packets, and whether it is within the bound.
     """
 
     flows: Columns
@@ -57,48 +56,47 @@ class HostEngine(Engine):
     real_tcp: ClassVar[bool] = True
 
     def chained(self, cell: _core.Cell) -> bool:
-        """Hosts cannot be made with a memory: Linux tells what it has cached, but can only learn it."""
+        """Return false: Linux exports the metrics that it has cached but cannot import them."""
         del cell
         return False
 
     def stretch(self, cell: _core.Cell) -> int:
-        """Return more than any set has if the hosts are kept because they remember each other."""
+        """Return more than any set has if replications share hosts with cached metrics."""
         return sys.maxsize if cell.sequential and program_of(cell) is None else 1
 
     @abstractmethod
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
-        """Run replications of a cell; their records are there even if they are not wanted."""
+        """Run replications of a cell, with records in any case."""
 
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
-        """Run replications, and say where Linux differs from the scenario's settings."""
+        """Run replications, and report where Linux differs from the scenario's settings."""
         del stop
         if (program := program_of(cell)) is None:
             results = self.run_cell(cell, request)
         else:
             shared = self.served_together(cell)
             stretches = _stretches(range(request.first, request.first + request.count), shared)
-            results = together(
+            results = combine(
                 [self._run_program(program, cell, request, wanted, before) for wanted, before in stretches]
             )
-        told = results.facts
-        facts = json.dumps({"priority": told["priority"], "differences": told["differences"]})
+        facts = json.dumps({name: results.facts[name] for name in ("priority", "differences")})
         return Outcome(results, facts, results.trace)
 
     def _run_program(
         self, program: Flow, cell: _core.Cell, request: Request, wanted: range, before: int
     ) -> HostResults:
-        """Run replications of a program that share servers, after others that are not wanted."""
+        """Run replications of a program that share servers with `before` others, which are discarded."""
         count = before + len(wanted)
         start = time.monotonic()
         results = self.run_cell(cell, request.part(wanted.start - before, count))
         each_s = (time.monotonic() - start) / count
         programs = [columns_of(program, facts, each_s) for facts in results.facts["programs"]]
-        results.runs.update(joined(programs))
+        results.runs.update(stack(programs))
         return results if not before else _from(results, wanted.start)
 
 
 def _stretches(numbers: range, together: int) -> Iterator[tuple[range, int]]:
-    """Yield the parts of replications that share servers, and how many others these serve before."""
+    """Yield the parts of replications that share servers, and how many previous ones the servers have."""
     start = numbers.start
     while start < numbers.stop:
         before = (start - 1) % together
@@ -108,23 +106,23 @@ def _stretches(numbers: range, together: int) -> Iterator[tuple[range, int]]:
 
 
 def _from(results: HostResults, first: int) -> HostResults:
-    def left(table: Columns) -> Columns:
-        is_left = [cast("int", number) >= first for number in table["replication"]] if table else []
-        return {name: list(itertools.compress(cells, is_left)) for name, cells in table.items()}
+    def selected(table: Columns) -> Columns:
+        mask = [cast("int", number) >= first for number in table["replication"]] if table else []
+        return {name: list(itertools.compress(cells, mask)) for name, cells in table.items()}
 
-    tables: dict[str, Any] = {name: left(getattr(results, name)) for name in TABLES}
+    tables: dict[str, Any] = {name: selected(getattr(results, name)) for name in TABLES}
     return replace(results, **tables)
 
 
-def together(runs: Sequence[HostResults]) -> HostResults:
+def combine(runs: Sequence[HostResults]) -> HostResults:
     """Stack the results of consecutive replications."""
-    tables = {name: joined([getattr(run, name) for run in runs]) for name in TABLES}
+    tables = {name: stack([getattr(run, name) for run in runs]) for name in TABLES}
     trace = next((run.trace for run in reversed(runs) if run.trace), None)
     return HostResults(**tables, facts=runs[0].facts, trace=trace)
 
 
 class Wanted(TypedDict):
-    """Replications of a cell, and what is kept of them."""
+    """Replications of a cell, and their observations."""
 
     seed: int
     first: int
@@ -133,7 +131,7 @@ class Wanted(TypedDict):
 
 
 class RunSpec(TypedDict):
-    """The work of an engine with real hosts."""
+    """A request to an engine with real hosts."""
 
     scenario: object
     wanted: Wanted
@@ -141,7 +139,7 @@ class RunSpec(TypedDict):
 
 
 def message_of(cell: _core.Cell, request: Request) -> RunSpec:
-    """Return the work as `RunSpec` of crates/lasthop-host."""
+    """Return the request as `RunSpec` of crates/lasthop-host."""
     wanted: Wanted = {
         "seed": request.seed,
         "first": request.first,

@@ -11,7 +11,7 @@ from lasthop.engines.engine import Engine, Outcome, Request, Stop
 
 @dataclass(frozen=True, slots=True)
 class ModelEngine(Engine):
-    """Hosts and last hop in one event loop of this process."""
+    """Hosts and network in an event loop of this process."""
 
     name: ClassVar[str] = "model"
     real_tcp: ClassVar[bool] = False
@@ -28,7 +28,7 @@ class ModelEngine(Engine):
 
     def run(self, cell: _core.Cell, request: Request, *, stop: Stop | None = None) -> Outcome:
         """Run replications, as a part of a chain if the cell is sequential."""
-        done = cell.run(
+        results = cell.run(
             request.seed,
             request.first,
             request.count,
@@ -37,4 +37,4 @@ class ModelEngine(Engine):
             memory=request.memory,
             stop=stop,
         )
-        return Outcome(done, None, done.trace, done.memory)
+        return Outcome(results, None, results.trace, results.memory)

@@ -1,4 +1,4 @@
-"""Runs of real programs: their request, their cells, and their results as columns of `runs.parquet`."""
+"""Runs of real programs: requests, and results as columns of `runs.parquet`."""
 
 from __future__ import annotations
 
@@ -19,41 +19,40 @@ if TYPE_CHECKING:
 
 ERRORS = "stderr_end"
 """The column for the end of a program's standard error."""
-_SHOWN = 60
+_MOST_CHARACTERS = 60
 _LINES = 10
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Escape sequences of terminals, such as colours."""
 _CANNOT_RUN = (126, 127)
-"""Exit codes of shells for a command that cannot be run, and for a command that is not there."""
+"""Exit codes of shells for a command that cannot be executed, and for a missing one."""
 _SNAP_LENGTH = 65_535
 
 
 class HostProgram(NamedTuple):
-    """A host and its program: a server at the far end, or a host of the scenario."""
+    """A server at the far end, or a host of the scenario, and the command line of its shell."""
 
     name: str
     command: str | None
-    """The line for its shell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellRequest:
-    """Programs to run on the hosts of a scenario, once."""
+    """Programs to run once on the hosts of a scenario."""
 
     cell: _core.Cell
     seed: int
     command: Sequence[str]
-    """The command whose end is the end of all; if empty, all programs of `hosts` are awaited."""
+    """The command whose end ends the run; if empty, the run lasts until all programs in `hosts` end."""
     host: str | None = None
     """The host of the command, if there are several."""
     servers: Sequence[HostProgram] = (HostProgram("server", None),)
     hosts: Sequence[HostProgram] = ()
     """Further programs, on hosts of the scenario."""
     down: Path | None = None
-    """A Mahimahi trace that replaces the link's rate; `up` does the same for the way up."""
+    """A Mahimahi trace that replaces the rate of the link down; `up` is that of the link up."""
     up: Path | None = None
     status: str = "none"
-    """How the status is shown, `Style` of crates/lasthop-host."""
+    """The display of the status, `Style` of crates/lasthop-host."""
     summary: bool = False
 
     def specification(self, *, spin_us: int, captures: Path | None) -> dict[str, object]:
@@ -80,12 +79,12 @@ class ShellRequest:
 
 
 def program_of(cell: _core.Cell) -> Flow | None:
-    """Return the flow of a cell that is a real program; `None` if it has none."""
+    """Return the flow of a cell that is a real program, if any."""
     return next((flow for flow in resolved(cell)["flow"] if flow["kind"] == "program"), None)
 
 
 class ProgramFacts(TypedDict):
-    """The end of a program: its output, its last words, and how long it took."""
+    """The result of a program: exit code, output and duration."""
 
     exit_code: int
     errors: str
@@ -94,11 +93,11 @@ class ProgramFacts(TypedDict):
 
 
 def columns_of(program: Flow, facts: ProgramFacts, wall_s: float) -> dict[str, list[object]]:
-    """Return the columns that a program's run adds to `runs.parquet`, one row each."""
+    """Return the columns that a program's run adds to `runs.parquet`, with one row."""
     if facts["exit_code"] in _CANNOT_RUN:
-        said = last_lines(facts["errors"])[-1]
+        reason = last_lines(facts["errors"])[-1]
         raise InputError(
-            f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {said}"
+            f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {reason}"
         )
     own: dict[str, object] = {
         "program": program["name"],
@@ -115,28 +114,28 @@ def columns_of(program: Flow, facts: ProgramFacts, wall_s: float) -> dict[str, l
 def printed_numbers(text: str, exit_code: int) -> dict[str, float]:
     """Return the numbers in a program's JSON output, by the path to each; none for a program that failed.
 
-    Raises `InputError` if a program reports success but printed something else.
+    Raises `InputError` if a successful program printed something else.
     """
     try:
-        # A whole number that no float can hold becomes infinite, like a number with a large exponent.
+        # A whole number beyond the range of floats becomes infinite, like a number with a large exponent.
         return dict(_numbers(json.loads(text, parse_int=float), ()))
     except RecursionError:
-        wrong = "JSON that is nested too deep"
+        reason = "JSON that is nested too deeply"
     except ValueError:
-        wrong = "no JSON"
+        reason = "text that is not JSON"
     if exit_code:
         return {}
-    raise InputError(f"--json: the program printed {wrong}: {text.strip()[:_SHOWN]!r}")
+    raise InputError(f"--json: the program printed {reason}: {text.strip()[:_MOST_CHARACTERS]!r}")
 
 
 def last_lines(text: str) -> list[str]:
-    """Return the last lines of a program's output, fit for a terminal."""
+    """Return the last lines of a program's output without control characters."""
     lines = [_CONTROL.sub("", line) for line in text.splitlines() if line.strip()]
     return lines[-_LINES:] or ["(nothing)"]
 
 
 def _numbers(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """Yield the numbers in objects; lists, whose lengths may differ, are left out."""
+    """Yield the numbers in objects, except those in lists, whose lengths may differ."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _numbers(item, (*path, re.sub(r"\W+", "_", str(key))))
@@ -144,8 +143,8 @@ def _numbers(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, float]
         yield PRINTED + "_".join(path), value
 
 
-def joined(tables: Sequence[Columns]) -> dict[str, list[object]]:
-    """Stack tables; cells of columns that a table lacks are missing."""
+def stack(tables: Sequence[Columns]) -> dict[str, list[object]]:
+    """Stack tables; columns that a table lacks are None."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     rows = [len(next(iter(table.values()), ())) for table in tables]
     return {

@@ -1,4 +1,4 @@
-"""What every engine returns: a replication's records, as tables."""
+"""The records of replications that every engine returns, as tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -6,11 +6,11 @@ from typing import Any, Protocol, TypeAlias
 TABLES = ("flows", "pages", "shorts", "hops", "stations", "runs")
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
-"""A table of an engine: its columns by name. Their cells are text, numbers or None."""
+"""A table of an engine: columns of text, numbers or None, by name."""
 
 
 class Results(Protocol):
-    """The results of one call of an engine: columns by name, each table with `replication`."""
+    """The results of a call of an engine; each table has the column `replication`."""
 
     @property
     def flows(self) -> Columns:
@@ -26,11 +26,11 @@ class Results(Protocol):
 
     @property
     def hops(self) -> Columns:
-        """A row per hop, direction and replication; none if the scenario names no hops."""
+        """A row per hop, direction and replication; empty if the scenario names no hops."""
 
     @property
     def stations(self) -> Columns:
-        """A row per station of a medium, direction and replication; none if no hop has a medium."""
+        """A row per station of a medium, direction and replication; empty if no hop has a medium."""
 
     @property
     def runs(self) -> Columns:

@@ -1,4 +1,4 @@
-"""Parts of a resolved scenario, as JSON has them: the keys that Python reads. There are more."""
+"""Types of a resolved scenario in JSON: the subset of keys that Python reads."""
 
 import json
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ Htb = TypedDict("Htb", {"rate": str | None, "overhead": str, "class": list[HtbCl
 
 
 class Link(TypedDict, total=False):
-    """The link of one direction. Its rate is a table if it changes."""
+    """The link of a direction. A rate that changes is a table."""
 
     rate: object
     gilbert_elliott: object
@@ -70,7 +70,7 @@ class Command(TypedDict):
 
 
 class Flow(TypedDict, total=False):
-    """A flow. The last keys are those of a program."""
+    """A flow; the keys from `json` on are those of programs."""
 
     kind: str
     name: str
@@ -93,7 +93,7 @@ class Flow(TypedDict, total=False):
 
 
 class Resolved(TypedDict, total=False):
-    """A scenario without factors, all defaults filled in."""
+    """A scenario without factors, with all defaults."""
 
     time_limit: str
     down: Side | None

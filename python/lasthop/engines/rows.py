@@ -8,7 +8,7 @@ from lasthop.engines.engine import Trace
 from lasthop.engines.records import Columns
 
 Record: TypeAlias = Mapping[str, Any]
-"""A flow's record: its name, application, protocol and direction, and its metrics by their names."""
+"""A flow's record: its name, application, protocol and direction, and its metrics by name."""
 
 
 @final
@@ -39,8 +39,8 @@ class PacketRow(TypedDict):
 class TransportRow(TypedDict):
     """An event within a sender.
 
-    An event has only some of the columns from `seq` on; the others hold None, `state` an empty text. The
-    types are those of the events that have a column.
+    Depending on the event, columns from `seq` on may be None, and `state` empty; the types are for events
+    that have them.
     """
 
     order: int
@@ -72,7 +72,7 @@ class ObjectRow(TypedDict):
 def merged(
     packets: Iterable[PacketRow], transport: Iterable[TransportRow]
 ) -> Iterator[PacketRow | TransportRow]:
-    """Go through events of packets and of senders in the order of the run."""
+    """Iterate over the events of packets and of senders in order."""
     both: list[Iterable[PacketRow | TransportRow]] = [packets, transport]
     return heapq.merge(*both, key=lambda row: row["order"])
 
@@ -82,7 +82,7 @@ def packet_rows(trace: Trace) -> Iterator[PacketRow]:
 
 
 def transport_rows(transport: Columns) -> Iterator[TransportRow]:
-    """Go through a trace's table `transport`, or a part of it."""
+    """Iterate over a trace's table `transport`, or a part of it."""
     return cast("Iterator[TransportRow]", rows(transport))
 
 
@@ -91,6 +91,6 @@ def object_rows(trace: Trace) -> Iterator[ObjectRow]:
 
 
 def rows(table: Columns) -> Iterator[dict[str, Any]]:
-    """Go through a table of the engine row by row."""
+    """Iterate over the rows of a table of an engine."""
     names = list(table)
     return (dict(zip(names, cells, strict=True)) for cells in zip(*table.values(), strict=True))

@@ -1,1 +1,1 @@
-"""A scenario file: its points, its cells, and the assumptions for what it leaves out."""
+"""Reading scenario files: their points, cells, and assumptions."""

@@ -1,4 +1,4 @@
-"""The examples that come with lasthop: the question of each, and the files that it needs."""
+"""The examples that come with lasthop."""
 
 import json
 import re
@@ -9,18 +9,18 @@ from lasthop.common.errors import InputError, nearest
 from lasthop.scenario.named import named_files
 
 _FOLDER = Path(__file__).with_name("examples")
-"""In a checkout, this is a link."""
+"""A link in a checkout."""
 _PATTERNS = ("*.toml", "algorithms/*.toml", "check/*.toml", "*.ipynb")
 
 
 def list_examples() -> dict[str, Path]:
-    """Return the scenario files and notebooks by name."""
+    """Return the scenario files and notebooks of the examples by name."""
     files = [file for pattern in _PATTERNS for file in sorted(_FOLDER.glob(pattern))]
     return {file.stem: file for file in files}
 
 
 def find_example(name: str) -> Path:
-    """Return the file of an example; raise `InputError` if there is none of this name."""
+    """Return the file of an example; raise `InputError` if it does not exist."""
     known = list_examples()
     if name not in known:
         raise InputError(
@@ -31,23 +31,23 @@ def find_example(name: str) -> Path:
 
 
 def needed_files(file: Path) -> list[Path]:
-    """Return an example and all files that it needs beside it."""
+    """Return the file of an example, followed by all files that it needs in the same folder."""
     if file.suffix != ".toml":
         return [file]
-    beside = [file.with_name(name) for name in named_files(file.read_text(encoding="utf-8"))]
-    named = [needed for other in beside if other.is_file() for needed in needed_files(other)]
+    others = [file.with_name(name) for name in named_files(file.read_text(encoding="utf-8"))]
+    named = [needed for other in others if other.is_file() for needed in needed_files(other)]
     return [file, *named, *sorted(file.parent.glob("*.py"))]
 
 
 def comment(file: Path) -> list[str]:
-    """Return the lines of the comment that a scenario file begins with, without their marks."""
+    """Return the lines of the comment at the start of a scenario file, without `#`."""
     lines = file.read_text(encoding="utf-8").splitlines()
     end = next(number for number, line in enumerate(lines) if not line.startswith("#"))
     return [line.removeprefix("#").removeprefix(" ") for line in lines[:end]]
 
 
 def title(file: Path) -> str:
-    """Return an example's question: a notebook's heading; a scenario's first question or first sentence."""
+    """Return the title of an example: a notebook's heading, or a scenario's first question or sentence."""
     if file.suffix == ".ipynb":
         return cells(file)[0].splitlines()[0].removeprefix("#").strip()
     lines = comment(file)
@@ -63,5 +63,5 @@ class _NotebookCell(TypedDict):
 
 def cells(notebook: Path) -> list[str]:
     """Return the text of each cell of a notebook."""
-    found: list[_NotebookCell] = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in found]
+    content: list[_NotebookCell] = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in content]

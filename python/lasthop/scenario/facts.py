@@ -1,7 +1,4 @@
-"""What stories and pictures of a run have to know of its scenario.
-
-`facts.rs` of lasthop-scenario derives it.
-"""
+"""Facts about a scenario for stories and pictures, which `facts.rs` of lasthop-scenario derives."""
 
 import functools
 import json
@@ -14,27 +11,27 @@ from lasthop import _core
 DIRECTIONS = ("down", "up")
 
 ONLY_HOP = "last-hop"
-"""The hop of a scenario that names none."""
+"""The name of the only hop of a scenario that does not name its hops."""
 
 
 class Voice(TypedDict):
-    """How a call sounds, beside what the network does."""
+    """The factors of a call's quality other than the network."""
 
     codec: str
     frame_ns: int
     codec_delay_ns: int
-    """How long encoder and decoder hold speech back."""
+    """The delay of encoder and decoder."""
     jitter_buffer_ns: int
     impairment: float
     """Ie of ITU-T G.107."""
     loss_robustness: float
     """Bpl of ITU-T G.107."""
     conceals_ns: int | None
-    """The longest gap that loss concealment fills; `None` if it has no end."""
+    """The longest gap that loss concealment fills; `None` if unlimited."""
 
 
 class Switches(TypedDict):
-    """The switches of an application's TCP that stories ask for, by their keys; there are more."""
+    """The switches of an application's TCP that stories use, a subset, by their keys."""
 
     cached_metrics: bool
     dupack_threshold: int
@@ -47,13 +44,13 @@ class Switches(TypedDict):
 
 
 class Move(TypedDict):
-    """The host at the edge gets another address, or another port behind its back."""
+    """A change of the address of the host at the edge, or of its port by a NAT."""
 
     at_ns: int
     rebinds: bool
-    """Only its port changes."""
+    """Only the port changes."""
     via: str | None
-    """The hop that it hangs behind from then on, if it takes another way."""
+    """The hop in front of the host from then on, if its route changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,57 +58,58 @@ class Application:
     kind: str
     tcp: Switches
     voice: Voice | None
-    """Present of a call."""
+    """Only for calls."""
     host: str
     """The host at the edge."""
     peer: str
-    """The host at the other end; `server` if that is a server of the flow's own."""
+    """The host at the other end; `server` if the flow has its own server."""
     routes: Mapping[str, Sequence[int]]
-    """The numbers of the places that its packets cross in each direction, in their order."""
+    """The numbers of the places that its packets cross in each direction, in order."""
     moves: Sequence[Move]
     """In order of time."""
     protocol: str
-    """What carries its flows, as in the records."""
+    """The transport protocol, as in the records."""
     initial_window_bytes: int
-    """Payload that its sender may send before the first acknowledgment; 0 without congestion control."""
+    """The initial window as payload; 0 without congestion control."""
     round_trip_ns: int
-    """The round-trip time of its whole flows without queueing."""
+    """The end-to-end round-trip time without queueing."""
 
 
 class Queue(TypedDict):
-    """A queue of a router: that of a class, or the only one, which has no name."""
+    """The queue of a class, or the only queue of a router, whose name is empty."""
 
     name: str
     red_in_bytes: bool
 
 
 class Change(TypedDict):
-    """A change of a link; what is `None` stays as it was."""
+    """A change of a link; `None` means no change."""
 
     at_ns: int
     rate: str | None
-    """As a scenario writes it."""
+    """As written in a scenario."""
     delay: str | None
 
 
 class Side(TypedDict):
-    """One direction of a hop: a place of the network, which the events of packets name by its number."""
+    """A direction of a hop."""
 
     place: int
+    """Its number in events."""
     rate: str
-    """As a scenario writes it; empty on the way back from an ATM switch."""
+    """As written in a scenario; empty in the return direction of an ATM switch."""
     delay: str
     queue: str
-    """The discipline and the limit of its queue, or the number of its classes, in words."""
+    """A description of its queue's discipline and limit, or of the number of its classes."""
     ip_rate_bps: float
-    """Its rate for full packets at the start of a run; 0 on the way back from an ATM switch."""
+    """The rate for full packets at the start of a run; 0 in the return direction of an ATM switch."""
     queue_s: float | None
-    """How long its full queue takes to empty; `None` with classes and of a medium."""
+    """The time to drain a full queue; `None` for classes and for media."""
     retry_delay_ns: int
-    """How long a failed try waits for the next one (ARQ); 0 without."""
+    """The delay of an ARQ retransmission; 0 without ARQ."""
     queues: Sequence[Queue]
     changes: Sequence[Change]
-    """Those of its link, in order of time."""
+    """The changes of its link, in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class Hop:
 
     name: str
     behind: str | None
-    """The hop that it hangs behind; `None` for one at the root."""
+    """The next hop towards the root; `None` for a hop at the root."""
     sides: Mapping[str, Side]
     """By direction."""
 
@@ -132,44 +130,47 @@ class Facts:
     applications: Mapping[str, Application]
     """By their names in the records."""
     hops: Sequence[Hop]
-    """Each comes after the one that it hangs behind."""
+    """Hops closer to the root come first."""
     hosts: Mapping[str, Sequence[str]]
-    """The hosts at the edge, by name, each with the hops that it hangs behind."""
+    """The hosts at the edge, by name, each with the hops directly in front of it."""
     bottlenecks: Mapping[str, int]
-    """The places that the columns of a run speak of, by direction."""
+    """The places that the columns of `runs.parquet` are about, by direction."""
 
     @classmethod
     def of(cls, cell: _core.Cell) -> Self:
-        told = json.loads(cell.facts)
-        for facts in (told, *told["applications"].values()):
+        content = json.loads(cell.facts)
+        for facts in (content, *content["applications"].values()):
             for key in facts.keys() & {"routes", "bottlenecks"}:
                 facts[key] = dict(zip(DIRECTIONS, facts[key], strict=True))
         return cls(
-            {name: Application(**facts) for name, facts in told["applications"].items()},
-            [Hop(hop["name"], hop["behind"], {way: hop[way] for way in DIRECTIONS}) for hop in told["hops"]],
-            told["hosts"],
-            told["bottlenecks"],
+            {name: Application(**facts) for name, facts in content["applications"].items()},
+            [
+                Hop(hop["name"], hop["behind"], {way: hop[way] for way in DIRECTIONS})
+                for hop in content["hops"]
+            ],
+            content["hosts"],
+            content["bottlenecks"],
         )
 
     @functools.cached_property
     def sides(self) -> Mapping[int, Side]:
-        """The directions of the hops, by the numbers of their places."""
+        """The directions of the hops by place."""
         return {side["place"]: side for hop in self.hops for side in hop.sides.values()}
 
     @functools.cached_property
     def hop_names(self) -> Mapping[int, str]:
-        """The names of the hops, by the numbers of their places; none if there is only one hop."""
+        """The names of the hops by place; empty if there is only one hop."""
         if len(self.hops) == 1:
             return {}
         return {side["place"]: hop.name for hop in self.hops for side in hop.sides.values()}
 
     @functools.cached_property
     def directions(self) -> Mapping[int, str]:
-        """The directions of the places, by their numbers."""
+        """The words for the directions by place."""
         return {side["place"]: way for hop in self.hops for way, side in hop.sides.items()}
 
     def places(self, hop: str, direction: str) -> Sequence[int]:
-        """Return the place of a direction of a hop; of no direction, those of both."""
+        """Return the place of a direction of a hop, or those of both if `direction` is empty."""
         sides = next(each.sides for each in self.hops if each.name == hop)
         return [side["place"] for way, side in sides.items() if direction in ("", way)]
 
@@ -178,10 +179,10 @@ class Facts:
         return frozenset(place for way in self.applications[application].routes.values() for place in way)
 
     def relay_sides(self, application: str) -> Sequence[str]:
-        """Return the names of both sides of the relay that an application's flows go through, if any."""
+        """Return the names of both sides of the relay of an application's flows, if any."""
         names = [f"{application}/{side}" for side in ("peer-side", "host-side")]
         return [name for name in names if name in self.applications]
 
     def title(self, place: int) -> str:
-        """Return hop and direction of a place; without the hop if there is only one."""
+        """Return hop and direction of a place, or only the direction if there is one hop."""
         return f"{self.hop_names.get(place, '')} {self.directions[place]}".strip()

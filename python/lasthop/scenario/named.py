@@ -1,4 +1,4 @@
-"""The files that the text of a scenario names."""
+"""The files that a scenario names."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -7,19 +7,16 @@ _KEYS = ("extends", "trace", "course", "file")
 
 
 def named_files(text: str) -> list[str]:
-    """Return the files that a text names, each once, presets too.
-
-    Raise `TOMLDecodeError` if it is no TOML.
-    """
-    return list(dict.fromkeys(_named(tomllib.loads(text))))
+    """Return the files and presets that a text names, without duplicates; raise `TOMLDecodeError`."""
+    return list(dict.fromkeys(_names(tomllib.loads(text))))
 
 
-def _named(node: object) -> Iterator[str]:
+def _names(node: object) -> Iterator[str]:
     if isinstance(node, Mapping):
         for key, value in node.items():
             if key in _KEYS and isinstance(value, str):
                 yield value
-            yield from _named(value)
+            yield from _names(value)
     elif isinstance(node, list):
         for item in node:
-            yield from _named(item)
+            yield from _names(item)

@@ -1,6 +1,7 @@
-"""Reading a scenario, and drawing points of its ranges: factors whose levels are numbers between two ends.
+"""Reading a scenario, and sampling points of its ranges, which are factors with levels between two numbers.
 
-Each point gives every range one level. Its cells cross the point with the named levels of the other factors.
+A point assigns a level to every range. Its cells combine the point with the named levels of the other
+factors.
 """
 
 from __future__ import annotations
@@ -21,47 +22,48 @@ KEY: Final = "space"
 
 
 def draw(method: str, points: int, dimensions: int, seed: int) -> list[list[float]]:
-    """Draw points: rows of numbers from 0 to 1, by scipy's quasi-Monte Carlo engines.
+    """Sample points, as rows of numbers from 0 to 1, with scipy's quasi-Monte Carlo engines.
 
-    `method` is `sobol`, a scrambled sequence whose points stay when more are added, or `latin-hypercube`.
+    `method` is `sobol`, a scrambled sequence to which points can be added, or `latin-hypercube`.
     """
     import numpy as np
-    from scipy.stats import qmc  # loaded late: it costs 50 MB that files without ranges need not pay
+    from scipy.stats import qmc  # loaded late: it needs 50 MB
 
     generator = np.random.default_rng(seed)
     engine = qmc.Sobol if method == "sobol" else qmc.LatinHypercube
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # a number that is no power of two has a note of the scenario's
+        # The scenario has its own note on numbers of points that are not powers of two.
+        warnings.simplefilter("ignore", UserWarning)
         rows: list[list[float]] = engine(dimensions, rng=generator).random(points).tolist()
     return rows
 
 
 def read_study(file: Path, points: int | None = None, *, for_link: bool = False) -> _core.Study:
-    """Read a scenario file and draw the points of its ranges; `points` replaces the file's number.
+    """Read a scenario file and sample the points of its ranges; `points` replaces the file's number of them.
 
-    With `for_link` it need not have flows: if none are stated, cells assume a download.
-    The file's seed decides the points. Raises `ScenarioError`, or `InputError` for points without a range.
+    The file's seed determines the points. With `for_link`, a file without flows gets a download. Raises
+    `ScenarioError`, or `InputError` for `points` without a range.
     """
     if not file.exists():
         _check_no_example(file)
     study = _core.load(str(file), points, draw, for_link)
     _check_code(study, str(file), file.parent)
     if points is not None and study.space is None:
-        raise InputError(f"--points {points}: no factor of {file} is a range; give one from, to and sets.")
+        raise InputError(
+            f"--points {points}: no factor of {file} is a range. A range has the keys from, to and sets."
+        )
     return study
 
 
 def parse_study(text: str) -> _core.Study:
-    """Read the text of a scenario, which errors call `scenario`; see `read_study`."""
+    """Read the text of a scenario, which is named `scenario` in errors; see `read_study`."""
     study = _core.parse(text, "scenario", draw)
     _check_code(study, "scenario", Path())
     return study
 
 
 def parse_in_place(text: str, file: Path, files: list[str], code: Sequence[str]) -> _core.Study:
-    """Read a text in place of a file's, as `read_study` does; it may name only these files and this code."""
+    """Read a text instead of a file's, as `read_study` does; it may use only these files and this code."""
     study = _core.parse(text, str(file), draw, files)
     foreign = [(key, name) for key, name in study.code if name not in code]
     if foreign:
@@ -78,14 +80,11 @@ def _check_no_example(file: Path) -> None:
     from lasthop.scenario.examples import list_examples
 
     if file.stem in list_examples():
-        raise InputError(f"There is no file {file}: 'lasthop example copy {file.stem}' writes the example.")
+        raise InputError(f"There is no file {file}. To copy the example: lasthop example copy {file.stem}.")
 
 
 def _check_code(study: _core.Study, name: str, folder: Path) -> None:
-    """Raise `InputError` unless all user code that a study names exists; look in the study's folder, too.
-
-    The code is not executed.
-    """
+    """Raise `InputError` if user code that a study names does not exist; the code is not executed."""
     if not study.code:
         return
     from lasthop.common.algorithms import check_all
@@ -94,12 +93,12 @@ def _check_code(study: _core.Study, name: str, folder: Path) -> None:
 
 
 def factors_of(cells: Iterable[_core.Cell]) -> list[str]:
-    """Return the factors of cells, each once, in their order."""
+    """Return the factors of cells, in order."""
     return list(dict.fromkeys(factor for cell in cells for factor in cell.levels))
 
 
 def level_column(name: str, factor: str, cells: Sequence[_core.Cell]) -> pl.Series:
-    """Return the level of a factor in each cell: numbers for a range, otherwise names."""
+    """Return the level of a factor in each cell, which are numbers for a range and names otherwise."""
     import polars as pl
 
     points = [cell.point for cell in cells]

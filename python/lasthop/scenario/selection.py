@@ -1,4 +1,4 @@
-"""Choosing cells of the factor matrix on the command line."""
+"""Selecting cells of the factor matrix on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: dict[str, dict[str, object]] = {"ranges": {}}
 
 
 class HasLevels(Protocol):
-    """Anything that stands for one combination of factor levels."""
+    """Anything that has a combination of factor levels."""
 
     @property
     def key(self) -> str:
@@ -25,14 +25,14 @@ class HasLevels(Protocol):
 
     @property
     def levels(self) -> dict[str, str]:
-        """Level of every factor."""
+        """The level of each factor."""
 
 
 C = TypeVar("C", bound=HasLevels)
 
 
 def all_levels(study: _core.Study) -> dict[str, list[str]]:
-    """Return the levels of all factors by name; for ranges, the sampled levels."""
+    """Return the levels of all factors by name, for ranges the sampled levels."""
     sampled = {
         name: list(dict.fromkeys(cell.levels[name] for cell in study.cells))
         for name in (study.space or _NONE)["ranges"]
@@ -43,17 +43,14 @@ def all_levels(study: _core.Study) -> dict[str, list[str]]:
 def parse_levels(
     text: str, factors: Mapping[str, Sequence[str]], option: str = "--only"
 ) -> dict[str, set[str]]:
-    """Return the levels of each factor that `factor=level,...` names.
-
-    Raises InputError if they do not exist.
-    """
+    """Return the levels of each factor in `factor=level,...`; raise `InputError` if they do not exist."""
     chosen: dict[str, set[str]] = {}
     for part in text.split(","):
         factor, equals, level = (piece.strip() for piece in part.partition("="))
         if not equals:
             example = next((f"{name}={known[0]}" for name, known in factors.items() if known), "link=e0")
             raise InputError(
-                f"{option} {text}: '{part}' is not FACTOR=LEVEL; write for example {option} {example}."
+                f"{option} {text}: '{part}' is not FACTOR=LEVEL. Write for example {option} {example}."
             )
         if factor not in factors:
             raise InputError(
@@ -73,10 +70,9 @@ def parse_levels(
 
 
 def select_cells(cells: Sequence[C], factors: Mapping[str, Sequence[str]], only: Sequence[str]) -> list[C]:
-    """Return the cells that match any of the filters, in their own order; without filters, all cells.
+    """Return the cells that match any of the filters, in the order of `cells`; without filters, all cells.
 
-    A filter is `factor=level,...`: different factors must all match, several levels of one factor are
-    alternatives.
+    A filter is `factor=level,...`: all factors must match; several levels of a factor are alternatives.
     """
     if not only:
         return list(cells)
@@ -96,30 +92,32 @@ def select_cell(
     only: Sequence[str],
     otherwise: str = "",
 ) -> C:
-    """Return the one cell with this key, or the one cell that the filters leave.
+    """Return the cell with this key, or the only cell that matches the filters.
 
-    `otherwise` is what a command can do with several cells.
+    `otherwise` is a hint on what a command can do with several cells.
     """
     if key is not None and only:
-        raise InputError("--cell and --only both choose the cell: give one of them.")
+        raise InputError("--cell and --only both select the cell: omit one of them.")
     if key is not None:
         by_key = {cell.key: cell for cell in cells}
         if key not in by_key:
-            raise InputError(f"--cell {key}: there is no such cell; did you mean '{nearest(key, by_key)}'?")
+            raise InputError(
+                f"--cell {key}: this cell does not exist; did you mean '{nearest(key, by_key)}'?"
+            )
         return by_key[key]
     chosen = select_cells(cells, factors, only)
     if len(chosen) > 1:
         named = ", ".join(f"'{cell.key}'" for cell in chosen[:_NAMED_AT_MOST])
         more = ", ..." if len(chosen) > _NAMED_AT_MOST else ""
         raise InputError(
-            f"{len(chosen)} cells match, but this command takes one. Choose it with --cell KEY or narrow "
+            f"{len(chosen)} cells match, but this command needs one. Select it with --cell KEY or narrow "
             f"--only ({named}{more}){otherwise}."
         )
     return chosen[0]
 
 
 class _Combination(NamedTuple):
-    """The levels of rows, in a form that filters can choose."""
+    """The levels of rows, in a form that filters can select."""
 
     levels: dict[str, str]
 
@@ -131,7 +129,7 @@ class _Combination(NamedTuple):
 def select_combinations(
     combinations: pl.DataFrame, factors: Mapping[str, Sequence[str]], only: Sequence[str]
 ) -> pl.DataFrame:
-    """Return the rows of a table with a column per factor that the filters choose, as `select_cells` does."""
+    """Return the rows of a table, with a column per factor, that match the filters of `select_cells`."""
     import polars as pl
 
     cells = [_Combination(cell) for cell in combinations.iter_rows(named=True)]
@@ -140,9 +138,9 @@ def select_combinations(
 
 
 def check_role(role: str, known: Sequence[str]) -> None:
-    """Raise InputError unless the results have flows of this role."""
+    """Raise `InputError` if the results have no flows of this role."""
     if role not in known:
         raise InputError(
-            f"--role {role}: there is no such role; did you mean '{nearest(role, known)}'? "
+            f"--role {role}: this role does not exist; did you mean '{nearest(role, known)}'? "
             f"Roles: {', '.join(dict.fromkeys(known))}."
         )

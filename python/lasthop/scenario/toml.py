@@ -1,4 +1,4 @@
-"""Writes scenarios that are built in Python as the text of a file."""
+"""Writing scenarios that are built in Python as TOML."""
 
 import json
 import math
@@ -10,9 +10,9 @@ from lasthop.common.errors import InputError
 
 
 def to_toml(table: Mapping[str, object]) -> str:
-    """Write a table as a file.
+    """Return a table as the text of a file.
 
-    Values are texts, numbers, truth values, lists and tables of these, and classes of
+    Values are texts, numbers, booleans, lists and tables of these, and classes of
     `lasthop.common.algorithms`. Any other value raises `InputError`.
     """
     return _core.to_toml(json.dumps(_table(table, ())))
@@ -21,7 +21,7 @@ def to_toml(table: Mapping[str, object]) -> str:
 def _table(table: Mapping[str, object], path: tuple[str, ...]) -> dict[str, object]:
     for key in table:
         if not isinstance(key, str):
-            raise InputError(f"{_place(path)}: the key {key!r} is {_kind(key)}; keys are texts.")
+            raise InputError(f"{_place(path)}: the key {key!r} is {_kind(key)}, but keys must be texts.")
     return {key: _value(value, (*path, key)) for key, value in table.items()}
 
 
@@ -39,7 +39,7 @@ def _value(value: object, path: tuple[str, ...]) -> object:
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [_value(item, (*path, f"[{at}]")) for at, item in enumerate(value)]
     raise InputError(
-        f"{_place(path)}: {value!r} is {_kind(value)}; scenarios have texts, numbers, lists and tables."
+        f"{_place(path)}: {value!r} is {_kind(value)}, but values must be texts, numbers, lists or tables."
     )
 
 

@@ -1,1 +1,1 @@
-"""Published studies: their files, and what these claim."""
+"""Published studies, their files and their claims."""

@@ -1,4 +1,4 @@
-"""Studies: where they are, and the files that belong to each."""
+"""The shipped studies, and the files of each."""
 
 from __future__ import annotations
 
@@ -27,17 +27,14 @@ _PUBLISHED: Mapping[str, type[pl.DataType]] = {
     "replications": pl.Int64,
     "note": pl.String,
 }
-"""The columns of `published.csv` beside the factors."""
+"""The columns of `published.csv` other than factors."""
 PUBLISHED = Path(__file__).with_name("published")
-"""The folder of the shipped studies; in a checkout, this is a link."""
+"""The folder of the shipped studies, a link in a checkout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The published side of a study.
-
-    `published` has one row per printed number, `tables` one per table and cell.
-    """
+    """The published numbers of a study: `published` has a row per number, `tables` one per table and cell."""
 
     folder: Path
     published: pl.DataFrame
@@ -45,51 +42,50 @@ class Assets:
     presentation: Presentation
 
     def published_in_own_words(self) -> pl.DataFrame:
-        """Return the published numbers with roles and levels as the records have them."""
+        """Return the published numbers with the roles and levels of the records."""
         parts = []
         for spec in self.presentation.tables:
             own = {word: role for role, word in spec.roles.items()}
             words = {"flow": own, **spec.levels}
             rows = self.published.filter(pl.col("table").is_in(spec.ids))
             parts.append(
-                rows.with_columns(pl.col(name).replace(dict(known)) for name, known in words.items())
+                rows.with_columns(pl.col(name).replace(dict(mapping)) for name, mapping in words.items())
             )
         return pl.concat(parts) if parts else self.published.clear()
 
     def extra_factors(self, factors: Iterable[str]) -> list[str]:
-        """Return the factors of a scenario that the published numbers do not know, such as an assumption."""
-        known = {*self.tables.columns, *self.published.columns}
-        return [factor for factor in factors if factor not in known]
+        """Return the factors of a scenario that the published numbers lack, such as an assumption."""
+        columns = {*self.tables.columns, *self.published.columns}
+        return [factor for factor in factors if factor not in columns]
 
 
 def list_studies() -> dict[str, Path]:
-    """Return the folder of every shipped study, by name."""
+    """Return the folders of the shipped studies by name."""
     return {file.parent.name: file.parent for file in sorted(PUBLISHED.glob(f"*/{SCENARIO_FILE}"))}
 
 
 def find_study(name: str) -> Path:
-    """Return the folder of study `name`; raise `InputError` if there is none."""
+    """Return the folder of study `name`; raise `InputError` if it does not exist."""
     studies = list_studies()
     if name in studies:
         return studies[name]
     if not studies:
-        raise InputError(f"There is no study '{name}': this installation carries no studies.")
+        raise InputError(f"There is no study '{name}': this installation contains no studies.")
     raise InputError(
-        f"There is no study '{name}'; did you mean '{nearest(name, studies)}'? Known studies: "
-        f"{', '.join(studies)}."
+        f"There is no study '{name}'; did you mean '{nearest(name, studies)}'? Studies: {', '.join(studies)}."
     )
 
 
 def find_scenario(name: str) -> Path:
-    """Return the scenario file that a command names: a file, or a study by its name."""
+    """Return the scenario file for a command's argument, which is a file or the name of a study."""
     file = Path(name)
     return file if file.suffix == ".toml" or file.is_file() else find_study(name) / SCENARIO_FILE
 
 
 def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
-    """Read the published side of a study that stands beside a scenario file.
+    """Read the published numbers in the folder of a scenario file.
 
-    `None` if there is none, or if `factors` lack a factor that tells the published numbers apart.
+    `None` if there are none, or if `factors` lack a factor that distinguishes the published numbers.
     """
     folder = scenario_file.resolve().parent
     published_file, tables_file = folder / "published.csv", folder / "tables.csv"
@@ -111,19 +107,19 @@ def load_assets(scenario_file: Path, factors: Iterable[str]) -> Assets | None:
 
 
 def _read_table(file: Path, columns: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
-    """Read a CSV file with these columns and further ones; raise `InputError` with file and line."""
+    """Read a CSV file with at least these columns; raise `InputError` with file and line."""
     lines = read_rows(file)
     _, header = next(lines, (1, []))
     if missing := [name for name in columns if name not in header]:
-        raise InputError(f"{file}:1: there is no column '{missing[0]}' (columns: {', '.join(header)}).")
+        raise InputError(f"{file}:1: the column '{missing[0]}' is missing. Columns: {', '.join(header)}.")
     if twice := [name for name in header if header.count(name) > 1]:
-        raise InputError(f"{file}:1: there are two columns '{twice[0]}'; leave one out.")
+        raise InputError(f"{file}:1: there are two columns '{twice[0]}': remove one.")
     rows, numbers = [], []
     for number, row in lines:
         if len(row) != len(header):
             raise InputError(
-                f"{file}:{number}: the row has {len(row)} values for {len(header)} columns; put a "
-                "value with a comma in quotation marks."
+                f"{file}:{number}: the row has {len(row)} values for {len(header)} columns. Put values "
+                "with commas in quotation marks."
             )
         rows.append([value or None for value in row])
         numbers.append(number)
@@ -132,32 +128,30 @@ def _read_table(file: Path, columns: Mapping[str, type[pl.DataType]]) -> pl.Data
     for name in columns:
         if wrong := (table[name].is_not_null() & cast[name].is_null()).arg_true().to_list():
             raise InputError(
-                f"{file}:{numbers[wrong[0]]}: `{name}`: '{table[name][wrong[0]]}' is no number; write "
-                f"{'a whole number' if cast[name].dtype.is_integer() else 'a number'}, or leave it empty."
+                f"{file}:{numbers[wrong[0]]}: `{name}`: '{table[name][wrong[0]]}' is not "
+                f"{'a whole number' if cast[name].dtype.is_integer() else 'a number'}: correct it, or leave "
+                "it empty."
             )
     return cast
 
 
 def load_drawn(scenario_file: Path, factors: Iterable[str]) -> Drawn:
-    """Read the figures that are drawn for a scenario with these factors.
-
-    None if no file beside it names any.
-    """
+    """Read the figures for a scenario with these factors from the file in its folder, if any."""
     folder = scenario_file.resolve().parent
     if not (folder / PRESENTATION_FILE).is_file():
         return Drawn()
     from lasthop.studies.presentation.read import load_presentation
 
-    known = set(factors)
+    own = set(factors)
     presentation = load_presentation(folder)
     return Drawn(
-        tuple(spec for spec in presentation.curves if {*spec.factors, *spec.where} <= known),
-        tuple(spec for spec in presentation.heatmap if {*spec.factors, *spec.where} <= known),
+        tuple(spec for spec in presentation.curves if {*spec.factors, *spec.where} <= own),
+        tuple(spec for spec in presentation.heatmap if {*spec.factors, *spec.where} <= own),
     )
 
 
 def _factors_together(published: pl.DataFrame) -> pl.DataFrame:
-    """Append the factors for which a study has columns behind its notes."""
+    """Move factors whose columns follow the notes to the other factors."""
     columns = published.columns
     late, flow = columns[columns.index("note") + 1 :], columns.index("flow")
     return published.select(*columns[:flow], *late, *(name for name in columns[flow:] if name not in late))

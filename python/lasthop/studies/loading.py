@@ -1,4 +1,4 @@
-"""A scenario file together with the files beside it that a run needs."""
+"""A scenario file together with the files in its folder that a run needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Loaded(NamedTuple):
-    """A scenario, and its folder's files about its results."""
+    """A scenario, and the contents of its folder's files on its results."""
 
     study: _core.Study
     assets: Assets | None = None
@@ -26,19 +26,17 @@ class Loaded(NamedTuple):
 
 
 def load(file: Path, points: int | None = None) -> Loaded:
-    """Read a scenario file and the files beside it.
+    """Read a scenario file and the files in its folder; raise `InputError` or `ScenarioError`.
 
-    Raise `InputError` or `ScenarioError` if something is wrong. `points` replaces the file's number of points
-    for its ranges.
+    `points` replaces the scenario's number of points in its ranges.
     """
     study = read_study(file, points)
-    return Loaded(
-        study, load_assets(file, study.factors), _claims(file, study), load_drawn(file, study.factors)
-    )
+    factors = study.factors
+    return Loaded(study, load_assets(file, factors), _claims(file, study), load_drawn(file, factors))
 
 
 def _claims(file: Path, study: _core.Study) -> Claims | None:
-    """Read the claims on a scenario; most have none, and then the code for them is not even loaded."""
+    """Read the claims on a scenario; for most, which have none, the module for claims is not loaded."""
     has_file = file.name == SCENARIO_FILE or file.with_suffix(".claims.toml").is_file()
     if not has_file and b"claim" not in _core.read_file(str(file)):
         return None
@@ -48,7 +46,7 @@ def _claims(file: Path, study: _core.Study) -> Claims | None:
 
 
 def file_to_run(file: Path) -> Path:
-    """Return the file; raise `InputError` if the name is a study's, which another command runs."""
+    """Return the file; raise `InputError` for the name of a study, which another command runs."""
     if file.exists() or file.suffix:
         return file
     studies = list_studies()

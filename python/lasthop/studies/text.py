@@ -1,4 +1,4 @@
-"""The text of the files beside a scenario."""
+"""Reading the files in a scenario's folder."""
 
 import csv
 import io
@@ -10,10 +10,7 @@ from lasthop.common.errors import InputError
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises InputError if it cannot be read, with the line of a byte that is not UTF-8.
-    """
+    """Return the text of a file; raise `InputError`, with the line of a byte that is not UTF-8."""
     try:
         content = _core.read_file(str(file))
     except _core.ScenarioError as error:
@@ -23,12 +20,12 @@ def read_text(file: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{file}:{line}: this line has a byte that is not UTF-8; save the file as UTF-8."
+            f"{file}:{line}: this line contains a byte that is not UTF-8. Save the file as UTF-8."
         ) from error
 
 
 def read_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file that are not empty, each with its line; raises as `read_text` does."""
+    """Yield the non-empty rows of a CSV file with their lines; raise `InputError` as `read_text` does."""
     rows = csv.reader(io.StringIO(read_text(file), newline=""))
     try:
         yield from ((rows.line_num, row) for row in rows if row)

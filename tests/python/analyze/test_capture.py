@@ -278,7 +278,7 @@ def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.Captu
     assert b"replication 2 (number 42)" in (out / "server.pcapng").read_bytes()
     before = {path: path.read_bytes() for path in out.iterdir()}
     assert lasthop_main("export", "kulve2003", *ONE_CELL, "--replication", 1, "--out", out) == 2
-    assert "nothing is overwritten" in capsys.readouterr().err
+    assert "is not overwritten" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in out.iterdir()} == before
     key = "link=r1,workload=2tcp1udp,variant=eifel+ecn"
     again = ("--cell", key, "--replication", 42, "--replications", 60, "--out", "again", "--quiet")
@@ -294,7 +294,7 @@ def test_the_command_makes_a_new_folder(lasthop_main: Main, capsys: pytest.Captu
         (["kulve2003", "--replication", "1"], "48 cells match"),
         (["kulve2003", "--only", "link=e0,workload=2tcp0udp", "--replication", "1"], "narrow --only"),
         (["kulve2003", "--cell", "link=e1", "--replication", "1"], "did you mean 'link="),
-        (["kulve2003", "--cell", "link=e0", *ONE_CELL, "--replication", "1"], "give one of them"),
+        (["kulve2003", "--cell", "link=e0", *ONE_CELL, "--replication", "1"], "omit one of them"),
         (["kulve2003", *ONE_CELL, "--replication", "21"], "has 20 replications"),
         (["kulve2003", *ONE_CELL, "--replication", "0"], "Invalid value for '--replication'"),
         (["kulve2003", *ONE_CELL, "--replication", "1", "--snaplen", "0"], "Invalid value for '--snaplen'"),
@@ -362,7 +362,7 @@ def test_a_campaign_leaves_what_trace_writes(lasthop_main: Main, capsys: pytest.
     before = Path("out", "flows.parquet").read_bytes()
     shutil.rmtree(made.parent)
     assert lasthop_main(*run, "--pcap", "--snaplen", 96) == 0
-    assert "has the records of 6 runs; 3 run again for their captures." in capsys.readouterr().out
+    assert "has the records of 6 runs; 3 are run again to capture their packets." in capsys.readouterr().out
     assert Path("out", "flows.parquet").read_bytes() == before
     assert made.is_dir()
 

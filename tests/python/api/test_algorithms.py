@@ -1,4 +1,4 @@
-"""Algorithms of the user's own, in Python: the same records as the built-in ones, and clear errors."""
+"""Custom algorithms in Python: the same records as the built-in ones, and clear errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BULK = {
 
 
 def keys(**more: object) -> Keys:
-    """Return a scenario with losses of all sorts: two downloads share a short queue."""
+    """Return a scenario with many kinds of loss: two downloads share a short queue."""
     return {
         "name": "own",
         "replications": 3,
@@ -36,12 +36,12 @@ def keys(**more: object) -> Keys:
 
 
 def records(scenario: Keys) -> list[pl.DataFrame]:
-    found = lasthop.run(lasthop.Scenario(scenario), progress=False)
-    return [found.flows, found.runs]
+    results = lasthop.run(lasthop.Scenario(scenario), progress=False)
+    return [results.flows, results.runs]
 
 
-def assert_same(one: Keys, other: Keys) -> None:
-    for mine, theirs in zip(records(one), records(other), strict=True):
+def assert_same(left: Keys, other: Keys) -> None:
+    for mine, theirs in zip(records(left), records(other), strict=True):
         assert_frame_equal(mine, theirs)
         assert mine.height
 
@@ -134,40 +134,40 @@ def test_traffic_asks_and_answers_over_a_connection() -> None:
     assert flows["sent_bytes"].unique().to_list() == [2000]
 
 
-def test_a_file_names_a_class_beside_it(tmp_path: Path) -> None:
+def test_a_file_names_a_class_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text(
         "import lasthop\nclass Mine(lasthop.CongestionControl):\n    pass\n", encoding="utf-8"
     )
     text = lasthop.Scenario(keys()).text
     file = tmp_path / "mine.toml"
     file.write_text(f'tcp.congestion_control = "python:beside_it.Mine"\n{text}', encoding="utf-8")
-    found = lasthop.run(file, progress=False)
-    assert_frame_equal(found.flows, records(keys(tcp={"congestion_control": "reno"}))[0])
+    results = lasthop.run(file, progress=False)
+    assert_frame_equal(results.flows, records(keys(tcp={"congestion_control": "reno"}))[0])
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
-        ("python:nowhere.Mine", "there is no module nowhere; put it beside the scenario"),
+        ("python:nowhere.Mine", "there is no module nowhere in the folder of the scenario"),
         ("python:user_algorithms.Renoo", "did you mean 'python:user_algorithms.Reno'"),
         ("python:user_algorithms.Plain", "no class 'Plain' that derives from lasthop.CongestionControl"),
         ("python:user_algorithms.NotAnAlgorithm", "no class 'NotAnAlgorithm'"),
         ("rust:mine", "code of the Rust program"),
     ],
 )
-def test_a_wrong_name_is_told_before_the_run(name: str, said: str) -> None:
+def test_a_wrong_name_is_an_error_before_the_run(name: str, message: str) -> None:
     with pytest.raises(lasthop.InputError) as error:
         lasthop.Scenario(keys(tcp={"congestion_control": name}))
     assert "`tcp.congestion_control`" in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [("python:Mine", "is incomplete"), ("ruby:mine.Mine", "does not name custom code"), ("cubix", "cubic")],
+    ("name", "message"),
+    [("python:Mine", "is incomplete"), ("ruby:mine.Mine", "names no code of yours"), ("cubix", "cubic")],
 )
-def test_what_is_no_name_is_an_error_of_the_scenario(name: str, said: str) -> None:
-    with pytest.raises(lasthop.ScenarioError, match=said):
+def test_what_is_no_name_is_an_error_of_the_scenario(name: str, message: str) -> None:
+    with pytest.raises(lasthop.ScenarioError, match=message):
         lasthop.Scenario(keys(tcp={"congestion_control": name}))
 
 
@@ -175,14 +175,14 @@ def test_a_class_that_no_name_leads_to_is_refused() -> None:
     class Hidden(lasthop.CongestionControl):
         pass
 
-    with pytest.raises(lasthop.InputError, match="at the top of a module"):
+    with pytest.raises(lasthop.InputError, match="at the top level of a module"):
         lasthop.Scenario(keys(tcp={"congestion_control": Hidden}))
-    with pytest.raises(lasthop.InputError, match="derives from none of lasthop's classes"):
+    with pytest.raises(lasthop.InputError, match="must derive from one of lasthop's classes"):
         lasthop.Scenario(keys(tcp={"congestion_control": int}))
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         (user_algorithms.Shut, "never send"),
         (user_algorithms.Negative, "window = -3 is not a number of segments; set it to 1 or more"),
@@ -192,8 +192,8 @@ def test_a_class_that_no_name_leads_to_is_refused() -> None:
         (user_algorithms.Backwards, "never send"),
     ],
 )
-def test_a_window_or_rate_that_is_none_is_an_error(kind: type, said: str) -> None:
-    with pytest.raises(lasthop.UserCodeError, match=rf"replication \d, at .*{said}"):
+def test_an_invalid_window_or_rate_is_an_error(kind: type, message: str) -> None:
+    with pytest.raises(lasthop.UserCodeError, match=rf"replication \d, at .*{message}"):
         records(keys(tcp={"congestion_control": kind}))
 
 
@@ -201,20 +201,20 @@ def test_an_exception_names_cell_replication_time_and_line() -> None:
     scenario = keys(factor={"control": {"faulty": {"tcp": {"congestion_control": user_algorithms.Faulty}}}})
     with pytest.raises(lasthop.UserCodeError) as error:
         records(scenario)
-    said = str(error.value)
+    message = str(error.value)
     for part in (
         "cell control=faulty, replication ",
         "at ",
         " s: ",
         "user_algorithms.Faulty.on_congestion raised",
     ):
-        assert part in said
-    assert "ValueError: no idea what to do (user_algorithms.py, line " in said
+        assert part in message
+    assert "ValueError: no idea what to do (user_algorithms.py, line " in message
     assert isinstance(error.value.__cause__, ValueError)
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         (user_algorithms.Quits, "SystemExit: no more"),
         (user_algorithms.Cancels, "GeneratorExit: no more"),
@@ -223,20 +223,22 @@ def test_an_exception_names_cell_replication_time_and_line() -> None:
     ],
 )
 def test_whatever_an_algorithm_raises_is_its_fault(
-    kind: type, said: str, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    kind: type, message: str, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scenario = lasthop.Scenario(keys(tcp={"congestion_control": kind}))
     file = Path("own.toml")
     file.write_text(scenario.text, encoding="utf-8")
-    for command in (["run", file, "--jobs", "2"], ["explain", file]):  # in threads, and in the main one
+    for command in (["run", file, "--jobs", "2"], ["explain", file]):  # in threads, and in the main thread
         assert lasthop_main(*command) == 2
         error = capsys.readouterr().err
         assert f"user_algorithms.{kind.__name__}.on_congestion raised " in error
-        assert f"{said} (user_algorithms.py, line " in error
+        assert f"{message} (user_algorithms.py, line " in error
         assert " s: " in error
 
 
-def test_a_module_that_exits_is_told_before_the_run(tmp_path: Path, lasthop_main: Callable[..., int]) -> None:
+def test_a_module_that_exits_is_an_error_before_the_run(
+    tmp_path: Path, lasthop_main: Callable[..., int]
+) -> None:
     (tmp_path / "exits.py").write_text("import sys\nsys.exit(5)\n", encoding="utf-8")
     file = tmp_path / "mine.toml"
     text = lasthop.Scenario(keys()).text
@@ -274,18 +276,18 @@ def test_only_a_run_executes_the_code_of_a_scenario(
 
 
 @pytest.mark.parametrize(
-    ("module", "said"),
+    ("module", "message"),
     [
         ("\nclass Mien: pass\n", "looked_up has no class 'Mine'; did you mean 'python:looked_up.Mien'?"),
         ("\ndef Mine():\n    class Mine: pass\n", "looked_up has no class 'Mine'"),
-        ("\nclass Mine(:\n", "looked_up is no Python: looked_up.py, line 2: "),
-        ("\0", "looked_up is no Python: "),
-        (None, "there is no module absent; put it beside the scenario"),
+        ("\nclass Mine(:\n", "looked_up is not valid Python: looked_up.py, line 2: "),
+        ("\0", "looked_up is not valid Python: "),
+        (None, "there is no module absent in the folder of the scenario"),
     ],
 )
-def test_a_class_that_is_not_in_its_file_is_told_without_executing_it(
+def test_a_class_that_is_not_in_its_file_is_an_error_without_executing_it(
     module: str | None,
-    said: str,
+    message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     lasthop_main: Callable[..., int],
@@ -297,7 +299,7 @@ def test_a_class_that_is_not_in_its_file_is_told_without_executing_it(
     text = lasthop.Scenario(keys()).text
     file.write_text(f'tcp.congestion_control = "python:{place}.Mine"\n{text}', encoding="utf-8")
     assert lasthop_main("validate", file) == 2
-    assert f"{file}: `tcp.congestion_control`: python:{place}.Mine: {said}" in capsys.readouterr().err
+    assert f"{file}: `tcp.congestion_control`: python:{place}.Mine: {message}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -331,31 +333,31 @@ def test_ctrl_c_is_no_fault_of_the_code_that_happens_to_run(lasthop_main: Callab
     assert lasthop_main("explain", file) == 130
 
 
-def test_a_class_that_cannot_be_made_says_why() -> None:
-    with pytest.raises(lasthop.UserCodeError, match="cannot create Unmade: KeyError: 'configuration'"):
+def test_the_error_of_a_class_that_cannot_be_instantiated_gives_the_reason() -> None:
+    with pytest.raises(lasthop.UserCodeError, match="Unmade cannot be made: KeyError: 'configuration'"):
         records(keys(tcp={"congestion_control": user_algorithms.Unmade}))
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         (user_algorithms.Twice, "dequeue handed back packet .* which is not in the queue"),
         (user_algorithms.Necromancer, "packet .* which is not in the queue"),
         (user_algorithms.Vague, "Vague.enqueue raised TypeError: it returned None; return True"),
     ],
 )
-def test_a_packet_that_is_not_there_is_an_error(kind: type, said: str) -> None:
-    with pytest.raises(lasthop.UserCodeError, match=said):
+def test_a_packet_that_is_not_there_is_an_error(kind: type, message: str) -> None:
+    with pytest.raises(lasthop.UserCodeError, match=message):
         records(keys(down={"link": LINK, "queue": {"limit": "12 packets", "discipline": kind}}))
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
-    [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "at most 1472")],
+    ("kind", "message"),
+    [(user_algorithms.Past, "does not lie ahead"), (user_algorithms.Huge, "1472 at most")],
 )
-def test_wishes_that_cannot_be_granted_are_errors(kind: type, said: str) -> None:
+def test_wishes_that_cannot_be_granted_are_errors(kind: type, message: str) -> None:
     flow = {"kind": "own", "code": kind, "protocol": "udp", "name": "own"}
-    with pytest.raises(lasthop.UserCodeError, match=said):
+    with pytest.raises(lasthop.UserCodeError, match=message):
         records(keys(flow=[flow], down={"link": LINK}))
 
 
@@ -390,7 +392,7 @@ def test_edited_code_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         scenario = lasthop.Scenario(
             keys(replications=1, tcp={"congestion_control": "python:edited_later.Mine"})
         )
-        found = lasthop.run(scenario, out=out, progress=False)
-        sent.append((found.flows["elapsed_s"].to_list(), found._campaign.simulated.runs))
+        results = lasthop.run(scenario, out=out, progress=False)
+        sent.append((results.flows["elapsed_s"].to_list(), results._campaign.simulated.runs))
     assert sent[0][0] != sent[1][0] == sent[2][0]
     assert [runs for _, runs in sent] == [1, 2, 2]

@@ -1,4 +1,4 @@
-"""`import lasthop`: scenarios in code, runs, and their answers as data frames, pictures and words."""
+"""`import lasthop`: scenarios in code, runs, and results as data frames, pictures and text."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_scenario_in_code_is_that_of_its_text(tmp_path: Path) -> None:
 def test_keyword_arguments_are_keys_too() -> None:
     rest = {key: value for key, value in KEYS.items() if key != "replications"}
     assert lasthop.Scenario(rest, replications=5).replications == 5
-    with pytest.raises(lasthop.InputError, match="'name' is given twice"):
+    with pytest.raises(lasthop.InputError, match="'name' is both in the mapping and a keyword argument"):
         lasthop.Scenario(KEYS, name="other")
 
 
@@ -90,21 +90,21 @@ def test_a_study_is_loaded_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"down": {"link": {"rate": "1 Mbit", "delay": "20 ms"}}}, ["scenario:", "`down.link.rate`"]),
         ({"down": {"link": {"rat": "1 Mbit/s"}}}, ["did you mean", "rate"]),
     ],
 )
-def test_errors_are_those_of_a_file(keys: dict[str, object], said: list[str]) -> None:
+def test_errors_are_those_of_a_file(keys: dict[str, object], message: list[str]) -> None:
     with pytest.raises(lasthop.ScenarioError) as error:
         lasthop.Scenario(KEYS | keys)
-    for word in said:
+    for word in message:
         assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"seed": None}, "seed: None is of the type NoneType"),
         ({"flow": [{"kind": "bulk-tcp", "bytes": b"1"}]}, r"flow\[0\].bytes: b'1' is of the type bytes"),
@@ -112,8 +112,8 @@ def test_errors_are_those_of_a_file(keys: dict[str, object], said: list[str]) ->
         ({"down": {1: 2}}, "down: the key 1 is of the type int"),
     ],
 )
-def test_values_that_no_file_can_have_are_refused(keys: dict[str, object], said: str) -> None:
-    with pytest.raises(lasthop.InputError, match=said):
+def test_values_that_no_file_can_have_are_refused(keys: dict[str, object], message: str) -> None:
+    with pytest.raises(lasthop.InputError, match=message):
         lasthop.Scenario(KEYS | keys)
 
 
@@ -137,7 +137,7 @@ def test_frames_become_those_of_pandas(results: lasthop.Results) -> None:
     assert len(frame) == 6
 
 
-def test_one_replication_is_made_again(results: lasthop.Results, tmp_path: Path) -> None:
+def test_a_single_replication_is_repeated(results: lasthop.Results, tmp_path: Path) -> None:
     trace = results.trace(2, only="queue=short")
     drops = trace.packets.filter(pl.col("event") == "dropped-queue")
     record = results.flows.filter(pl.col("queue") == "short", pl.col("replication") == 2)
@@ -149,7 +149,7 @@ def test_one_replication_is_made_again(results: lasthop.Results, tmp_path: Path)
     assert "download" in results.explain(2, only="queue=short")
     files = results.capture(tmp_path / "captures", 2, only="queue=short")
     assert files[0].name == "server.pcapng"
-    with pytest.raises(lasthop.InputError, match="replication=4: the results have 3"):
+    with pytest.raises(lasthop.InputError, match="replication=4 is not between 1 and 3"):
         results.trace(4, only="queue=short")
     with pytest.raises(lasthop.InputError, match="2 cells match"):
         results.trace(1)
@@ -195,7 +195,7 @@ def test_pictures_show_themselves_and_are_saved(results: lasthop.Results, tmp_pa
         results.plot.over_time("cwmd", only="queue=short")
 
 
-def test_what_is_changed_in_a_figure_is_shown_and_saved(results: lasthop.Results, tmp_path: Path) -> None:
+def test_changes_of_a_figure_are_displayed_and_saved(results: lasthop.Results, tmp_path: Path) -> None:
     for number, drawing in enumerate(
         (
             results.plot.box("elapsed_s"),
@@ -205,7 +205,7 @@ def test_what_is_changed_in_a_figure_is_shown_and_saved(results: lasthop.Results
         assert drawing.figure is drawing.figure
         bare = drawing.save(tmp_path / f"bare-{number}.png", caption=tmp_path / "bare.txt").read_bytes()
         (tmp_path / "bare.txt").unlink()
-        shown = drawing._repr_png_()
+        image = drawing._repr_png_()
         axes = drawing.figure.axes[0]
         axes.axhline(1.5, color="#123456")
         axes.set_yscale("log")
@@ -216,12 +216,12 @@ def test_what_is_changed_in_a_figure_is_shown_and_saved(results: lasthop.Results
         labels = [label.get_text() for label in axes.get_yticklabels(which="both") if label.get_text()]
         assert labels
         assert all(float(label) > 0 for label in labels)
-        assert drawing._repr_png_() != shown
+        assert drawing._repr_png_() != image
         apart = drawing.save(tmp_path / f"apart-{number}.png", caption=tmp_path / "bare.txt").read_bytes()
         (tmp_path / "bare.txt").unlink()
         assert apart[:24] == bare[:24]  # the same size: without the notes
         assert apart != bare
-        assert drawing._repr_png_()[:24] == shown[:24]  # with the notes again
+        assert drawing._repr_png_()[:24] == image[:24]  # with the notes again
 
 
 def test_results_show_themselves(results: lasthop.Results) -> None:
@@ -240,10 +240,10 @@ def test_a_folder_keeps_what_was_run(tmp_path: Path) -> None:
 
 
 def test_a_temporary_folder_goes_with_its_results() -> None:
-    found = lasthop.run(lasthop.Scenario(KEYS), only="queue=short", replications=1, progress=False)
-    folder = found.folder
+    unfinished = lasthop.run(lasthop.Scenario(KEYS), only="queue=short", replications=1, progress=False)
+    folder = unfinished.folder
     assert folder.is_dir()
-    del found
+    del unfinished
     assert not folder.exists()
 
 
@@ -259,17 +259,17 @@ def test_a_cluster_and_another_engine_are_a_keyword_away(results: lasthop.Result
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"engine": "modell"}, "did you mean 'model'"),
-        ({"replications": 0}, "replications=0: write 1 or more"),
+        ({"replications": 0}, "replications=0: give a number from 1"),
         ({"only": "queue=shrt"}, "did you mean 'short'"),
         ({"until": "median(elapsed_s) within 2"}, "within"),
         ({"kernel": "6.12"}, "engine kernel"),
     ],
 )
-def test_a_wrong_request_says_what_is_meant(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(lasthop.InputError, match=said):
+def test_a_wrong_request_says_what_is_meant(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(lasthop.InputError, match=message):
         lasthop.run(lasthop.Scenario(KEYS), progress=False, **options)
 
 
@@ -292,16 +292,16 @@ def ctrl_c_once(condition: Callable[[], bool]) -> Iterator[None]:
 
 def test_ctrl_c_stops_a_run_and_its_threads(endless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread gets its turn only if the engine works without Python's lock."""
-    begun = threading.Event()
+    started = threading.Event()
     run_work = Campaign._run_work
 
     def say_and_run(campaign: Campaign, store: Store, work: Work, stop: Stop) -> Outcome:
-        begun.set()
+        started.set()
         return run_work(campaign, store, work, stop)
 
     monkeypatch.setattr(Campaign, "_run_work", say_and_run)
     before = set(threading.enumerate())
-    with pytest.raises(KeyboardInterrupt), ctrl_c_once(begun.is_set):
+    with pytest.raises(KeyboardInterrupt), ctrl_c_once(started.is_set):
         lasthop.run(endless, jobs=2, progress=False)
     for thread in set(threading.enumerate()) - before:
         thread.join(60)

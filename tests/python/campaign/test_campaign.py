@@ -21,7 +21,7 @@ from lasthop.campaign.inventory import Outlook
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.progress import progress
 from lasthop.campaign.results.folder import FLOWS, MANIFEST, RUNS, TRACES, empty, locked
-from lasthop.campaign.results.store import STORE, UNBORN
+from lasthop.campaign.results.store import NEW_STORE, STORE
 from lasthop.campaign.runner import Threads
 from lasthop.common.errors import InputError, InterruptedCampaignError
 from lasthop.engines.live.live_engine import LiveEngine
@@ -89,11 +89,11 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(
     broken = Campaign(make_plan(engine, study_file), tmp_path / "broken")
     with pytest.raises(InterruptedCampaignError, match="Repeat the command to continue"):
         broken.run(Threads(1), stop_after_some)
-    kept = len(engine.ran)
+    before = len(engine.ran)
     resumed = Campaign(make_plan(engine, study_file), tmp_path / "broken")
     assert resumed.existed
     assert not resumed.complete
-    assert resumed.outlook() == Outlook(there=kept, missing=resumed.plan.runs - kept, again=0, others=0)
+    assert resumed.outlook() == Outlook(stored=before, missing=resumed.plan.runs - before, again=0, others=0)
     resumed.run(Threads(2), ignore)
     assert len(engine.ran) == resumed.plan.runs
     assert records(tmp_path / "broken") == records(tmp_path / "whole")
@@ -150,7 +150,7 @@ def test_a_complete_campaign_runs_nothing(
     assert engine.ran == []
 
 
-def test_a_damaged_manifest_beside_a_store_is_made_again(
+def test_a_damaged_manifest_of_a_store_is_rewritten(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -163,15 +163,15 @@ def test_a_damaged_manifest_beside_a_store_is_made_again(
     assert (out / MANIFEST).read_bytes() == expected
 
 
-def test_a_kill_while_the_store_is_made_does_no_harm(
+def test_a_kill_while_the_store_is_created_does_no_harm(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / UNBORN).write_bytes(b"half")
+    (out / NEW_STORE).write_bytes(b"half")
     (out / ".lock").write_bytes(b"")
     Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore)
-    assert not (out / UNBORN).exists()
+    assert not (out / NEW_STORE).exists()
 
 
 def test_more_replications_run_only_the_missing(
@@ -182,7 +182,7 @@ def test_more_replications_run_only_the_missing(
     Campaign(make_plan(engine, scenario_file, replications=5), tmp_path / "afresh").run(Threads(1), ignore)
     engine.ran.clear()
     longer = Campaign(make_plan(engine, scenario_file, replications=5), out)
-    assert longer.outlook() == Outlook(there=6, missing=4, again=0, others=0)
+    assert longer.outlook() == Outlook(stored=6, missing=4, again=0, others=0)
     longer.run(Threads(2), ignore)
     assert {number for _, number in engine.ran} == {4, 5}
     assert len(engine.ran) == 4
@@ -232,21 +232,21 @@ def test_a_changed_level_runs_alone_and_fewer_cells_are_left_in_the_store(
     cast("fake_core.Study", plan.study).digest = "b" * 32
     engine.ran.clear()
     campaign = Campaign(plan, out)
-    assert campaign.outlook() == Outlook(there=3, missing=3, again=0, others=3)
+    assert campaign.outlook() == Outlook(stored=3, missing=3, again=0, others=3)
     campaign.run(Threads(1), ignore)
     assert {key for key, _ in engine.ran} == {changed.key}
     engine.ran.clear()
     original = make_plan(engine, scenario_file)
-    one = Campaign(dataclasses.replace(original, cells=original.cells[:1]), out)
-    assert one.outlook() == Outlook(there=3, missing=0, again=0, others=6)
-    one.run(Threads(1), ignore)
-    assert set(one.finished.flows()["queue"]) == {"5 packets"}
+    single = Campaign(dataclasses.replace(original, cells=original.cells[:1]), out)
+    assert single.outlook() == Outlook(stored=3, missing=0, again=0, others=6)
+    single.run(Threads(1), ignore)
+    assert set(single.finished.flows()["queue"]) == {"5 packets"}
     Campaign(original, out).run(Threads(1), ignore)
     assert engine.ran == []
     assert records(out) == before
 
 
-def test_another_seed_runs_anew_and_the_first_is_still_there(
+def test_another_seed_runs_again_and_keeps_the_first(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -273,7 +273,7 @@ def test_results_of_another_version_are_refused_with_the_remedy(
     with pytest.raises(InputError, match="Results of different versions are never mixed"):
         Campaign(make_plan(engine, scenario_file), out)
     (out / STORE).unlink()
-    with pytest.raises(InputError, match="something other than results"):
+    with pytest.raises(InputError, match="files that are not results"):
         Campaign(make_plan(engine, scenario_file), out)
     assert records(out) == before
 
@@ -304,7 +304,7 @@ def test_results_of_another_engine_or_scenario_are_refused(
     else:
         plan = dataclasses.replace(plan, engine=LiveEngine())
     with pytest.raises(
-        InputError, match=r"holds results of the (engine model|scenario small), not of .*--overwrite"
+        InputError, match=r"contains results of the (engine model|scenario small), not of .*--overwrite"
     ):
         Campaign(plan, out)
     assert records(out) == before
@@ -331,7 +331,7 @@ def test_a_damaged_batch_is_run_again(engine: fake_core.Engine, scenario_file: P
 
 
 @pytest.mark.parametrize("content", [b"no database", b""])
-def test_a_store_that_is_none_is_an_error(
+def test_a_file_that_is_not_a_store_is_an_error(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path, content: bytes
 ) -> None:
     out = tmp_path / "out"
@@ -364,7 +364,9 @@ def test_overwriting_removes_results_and_nothing_else(
     empty(out)
     assert {path.name for path in out.iterdir()} == {"notes.txt", STORE}
     (out / STORE).unlink()
-    with pytest.raises(InputError, match="something other than results of lasthop; nothing was changed"):
+    with pytest.raises(
+        InputError, match="contains files that are not results of lasthop; nothing was changed"
+    ):
         empty(out)
 
 
@@ -384,7 +386,7 @@ def test_a_damaged_manifest_is_refused(engine: fake_core.Engine, scenario_file: 
     out = tmp_path / "out"
     out.mkdir()
     (out / "manifest.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(InputError, match="cannot be read as a manifest"):
+    with pytest.raises(InputError, match="is not a valid manifest"):
         Campaign(make_plan(engine, scenario_file), out)
 
 
@@ -399,7 +401,7 @@ def test_an_engine_failure_is_not_swallowed(
         Campaign(make_plan(engine, scenario_file), tmp_path / "out").run(Threads(2), ignore)
 
 
-def test_manifest_and_records_say_what_made_them(
+def test_manifest_and_records_state_their_origin(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -418,7 +420,7 @@ def captured(out: Path) -> list[str]:
     return sorted(str(file.relative_to(out / TRACES)) for file in (out / TRACES).rglob("*") if file.is_file())
 
 
-def test_captures_stand_by_cell_set_and_replication_beside_equal_records(
+def test_captures_are_named_by_cell_set_and_replication_and_records_stay_equal(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
     plan = make_plan(engine, scenario_file, replications=2, sets=2)
@@ -463,9 +465,7 @@ def test_a_finished_folder_gets_captures_later_and_keeps_its_records(
     assert len(captured(out)) == plan.runs
 
 
-def test_a_killed_capture_is_made_again(
-    engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
-) -> None:
+def test_a_killed_capture_is_repeated(engine: fake_core.Engine, scenario_file: Path, tmp_path: Path) -> None:
     out, plan = tmp_path / "out", make_plan(engine, scenario_file)
 
     def stop(ran: int) -> None:
@@ -476,7 +476,7 @@ def test_a_killed_capture_is_made_again(
     with pytest.raises(OSError, match="No space"):
         Campaign(plan, out, snap_length=65535).run(Threads(1), ignore)
     assert {name.split("/")[0] for name in captured(out)} == {"queue=5 packets"}
-    # The traces of a kill.
+    # Leftovers of a kill.
     half = out / TRACES / "queue=20 packets" / "set-1" / "replication-1.tmp"
     half.mkdir(parents=True)
     (half / "router-in.pcapng").write_bytes(b"half")
@@ -490,11 +490,11 @@ def test_captures_of_another_snap_length_are_refused(
 ) -> None:
     out, plan = tmp_path / "out", make_plan(engine, scenario_file)
     Campaign(plan, out, snap_length=96).run(Threads(1), ignore)
-    with pytest.raises(InputError, match="holds captures of 96 bytes of each packet, not of 65535"):
+    with pytest.raises(InputError, match="contains captures of 96 bytes of each packet, not of 65535"):
         Campaign(plan, out, snap_length=65535)
     assert Campaign(plan, out).pending() == []
     shutil.rmtree(out / TRACES)
     Campaign(plan, out, snap_length=65535).run(Threads(1), ignore)
     assert len(captured(out)) == plan.runs
-    with pytest.raises(InputError, match="Ask for --snaplen 65535"):
+    with pytest.raises(InputError, match="Use --snaplen 65535"):
         Campaign(plan, out, snap_length=96)

@@ -1,4 +1,4 @@
-"""The common properties of all kinds of flows, on the model and on a real TCP; and their examples."""
+"""Common properties of all kinds of flows, on the model and with a real TCP, and their examples."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_real_tcp_does_what_the_model_does(kernel: Kernel, tmp_path: Path, key
         assert guest[column] == model[column], column
     measured = "throughput_Bps" if key == "duration" else "elapsed_s"
     assert guest[measured] == pytest.approx(model[measured], rel=0.02)
-    # The rest in the socket of the transfer that stops is sent, too.
+    # What is left in the socket of the stopping transfer is sent, too.
     close = 0.1 if key == "duration" else 0.02
     assert guest["sent_packets"] == pytest.approx(model["sent_packets"], rel=close)
     if key == "tcp":
@@ -55,9 +55,9 @@ def test_a_real_tcp_does_what_the_model_does(kernel: Kernel, tmp_path: Path, key
 def example(name: str, replications: int) -> pl.DataFrame:
     """The flows of the first replications of each cell of an example."""
     frames = []
-    for one in _core.load(str(EXAMPLES / f"{name}.toml")).cells:
-        levels = {factor: pl.lit(level) for factor, level in one.levels.items()}
-        frames.append(pl.DataFrame(one.run(1, 1, replications).flows).with_columns(**levels))
+    for cell in _core.load(str(EXAMPLES / f"{name}.toml")).cells:
+        levels = {factor: pl.lit(level) for factor, level in cell.levels.items()}
+        frames.append(pl.DataFrame(cell.run(1, 1, replications).flows).with_columns(**levels))
     return pl.concat(frames)
 
 
@@ -75,8 +75,8 @@ def test_fair_queueing_keeps_the_latency_of_a_loaded_link_low() -> None:
 
 def means(flows: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
     """The mean of a column over the flows of each role, by level of the queue."""
-    found = flows.group_by("queue", "role").agg(pl.col(column).mean())
-    return {(queue, role): mean for queue, role, mean in found.rows()}
+    table = flows.group_by("queue", "role").agg(pl.col(column).mean())
+    return {(queue, role): mean for queue, role, mean in table.rows()}
 
 
 def test_cubic_takes_more_of_a_long_fast_path_than_reno() -> None:

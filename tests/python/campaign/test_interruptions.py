@@ -1,4 +1,4 @@
-"""Real campaigns in processes of their own: killed, stopped, out of room, in each other's way."""
+"""Real campaigns in separate processes: killed, stopped, on a full disk, and in the same folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def start(out: Path, *options: str, file: Path = EXAMPLE) -> Process:
 
 
 def wait_for_start(process: Process, out: Path) -> None:
-    """Wait until it works in the folder, or has ended."""
+    """Wait until the process has locked the folder or ended."""
     while process.poll() is None and not (out / ".lock").exists():
         time.sleep(0.005)
 
@@ -67,7 +67,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_with_the_rows_of_an_undi
     assert run(whole, *options) == (0, "", "")
     moments = random.Random(2003)
     for _ in range(kills):
-        (killed / ".lock").unlink(missing_ok=True)  # so that the test sees it return
+        (killed / ".lock").unlink(missing_ok=True)  # so that the test notices when it is created again
         with start(killed, *options) as process:
             wait_for_start(process, killed)
             time.sleep(moments.uniform(0.0, 0.6))
@@ -114,13 +114,13 @@ def test_a_clock_that_jumps_by_years_changes_nothing(tmp_path: Path, monkeypatch
     source.write_text(JUMPING_CLOCK, encoding="utf-8")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "import time; print(len({time.time() // 10**6 for _ in range(7)}))"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert int(told.stdout) == 7
+    assert int(process.stdout) == 7
     with start(out, *options) as process:
         wait_for_start(process, out)
         time.sleep(0.3)
@@ -156,7 +156,7 @@ def test_ctrl_c_and_sigterm_do_not_wait_for_a_long_run(
         process.send_signal(number)
         output, error = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert error.splitlines()[-1].startswith(f"Stopped: 0 of 10 runs are kept in {out}.")
+    assert error.splitlines()[-1].startswith(f"Stopped: 0 of 10 runs are stored in {out}.")
     assert "Traceback" not in error + output
 
 
@@ -173,18 +173,18 @@ def test_a_chain_of_cached_metrics_goes_on_where_it_was_stopped(tmp_path: Path) 
     options = ("--replications", "6000", "--only", "memory=cbi", "--quiet")
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert run(whole, *options) == (0, "", "")
-    kept = [0]
+    stored = [0]
     for jobs in ("1", "2", "1"):
         with start(out, *options, "--jobs", jobs) as process:
-            while process.poll() is None and stored_runs(out) <= kept[-1]:
+            while process.poll() is None and stored_runs(out) <= stored[-1]:
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)
             _, error = process.communicate(timeout=20)
         assert process.returncode == 130
-        told = re.fullmatch(r"Stopped: (\d+) of 6000 runs are kept in .*", error.splitlines()[-1])
-        assert told is not None
-        kept.append(int(told[1]))
-    assert kept == sorted(set(kept))
+        last_line = re.fullmatch(r"Stopped: (\d+) of 6000 runs are stored in .*", error.splitlines()[-1])
+        assert last_line is not None
+        stored.append(int(last_line[1]))
+    assert stored == sorted(set(stored))
     assert run(out, *options) == (0, "", "")
     for table in TABLES:
         assert (out / table).read_bytes() == (whole / table).read_bytes()
@@ -217,11 +217,13 @@ def test_a_folder_that_disappears_ends_the_run(tmp_path: Path, endless: Path, go
         output, error = process.communicate(timeout=20)
     assert process.returncode == 2
     missing = out if gone == "folder" else out / "store.sqlite"
-    assert f"Error: {missing} has disappeared, and with it the results" in error
+    assert (
+        f"Error: {missing} was removed, renamed or replaced during the run, so the results are lost" in error
+    )
     assert "Traceback" not in error + output
 
 
-def test_a_missing_store_is_told(tmp_path: Path) -> None:
+def test_a_missing_store_is_an_error(tmp_path: Path) -> None:
     assert run(tmp_path, "--replications", "2", "--quiet") == (0, "", "")
     (tmp_path / "store.sqlite").unlink()
     code, output, _ = run(tmp_path, "--replications", "2")
@@ -229,7 +231,7 @@ def test_a_missing_store_is_told(tmp_path: Path) -> None:
     assert f"{tmp_path / 'store.sqlite'} is missing" in output
 
 
-def test_a_second_process_is_told_who_works_in_the_folder(tmp_path: Path, endless: Path) -> None:
+def test_a_second_process_is_refused_and_the_first_named(tmp_path: Path, endless: Path) -> None:
     out = tmp_path / "out"
     with start(out, file=endless) as process:
         wait_for_start(process, out)
@@ -272,7 +274,7 @@ def test_a_table_that_does_not_fit_is_an_error_of_the_disk() -> None:
         write_parquet(pl.DataFrame({"a": range(100_000)}), Path("/dev/full"))
 
 
-def test_an_error_of_the_disk_stays_one_wherever_in_a_table_it_comes(tmp_path: Path) -> None:
+def test_a_disk_error_is_reported_wherever_in_a_table_it_occurs(tmp_path: Path) -> None:
     frame, file = (
         pl.DataFrame({f"column_{number}": [number] for number in range(100)}),
         tmp_path / "table.parquet",
@@ -326,7 +328,7 @@ def test_a_full_disk_and_a_read_only_folder_lose_nothing_that_was_done(
     code, _, error = show(out)
     assert (code, error.count("\n")) == (2, 1)
     assert f"The process that wrote {out / 'store.sqlite'} was killed." in error
-    assert f"cannot write to {out}: Read-only file system. Copy the folder" in error
+    assert f"cannot write to {out}: Read-only file system. Nothing is lost: copy the folder" in error
     remount(small_disk, "rw")
     assert show(out)[0] == 0
 

@@ -1,4 +1,4 @@
-"""Refusals before a start: endless files, counts that nobody waits for, and runs that take too much."""
+"""Refusals before a start: endless files, excessive counts, and runs that need too much."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def written(folder: Path, text: str, name: str = "study.toml") -> Path:
 def test_a_pipe_or_a_device_is_no_file(words: list[str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
     names = {"PIPE": str(tmp_path / "pipe.toml"), "FILE": str(written(tmp_path, DOWNLOAD))}
-    whole = [re.sub("PIPE|FILE", lambda found: names[found[0]], word) for word in words]
+    whole = [re.sub("PIPE|FILE", lambda place: names[place[0]], word) for word in words]
     with Forked("lasthop", *whole) as process:
         try:
             _, error = process.communicate(timeout=120)
@@ -93,25 +93,27 @@ def test_a_pipe_or_a_device_is_no_file(words: list[str], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--sets", "999999999999"], "999999999999 is not in the range 1<=x<=4294967295"),
-        (["--sets", "999999999"], "are 999999999 runs; ask for 10000000 at most"),
+        (["--sets", "999999999"], "are 999999999 runs, more than the limit of 10000000"),
         (["--replications", "99999999999999999999"], "not in the range 1<=x<=4294967295"),
-        (["--replications", "4294967295", "--sets", "4294967295"], "runs; ask for 10000000 at most"),
+        (["--replications", "4294967295", "--sets", "4294967295"], "runs, more than the limit of 10000000"),
     ],
 )
 def test_more_runs_than_anybody_waits_for_are_refused_by_their_number(
-    words: list[str], told: str, lasthop_main: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, lasthop_main: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, "replications = 1\n" + DOWNLOAD)
     assert lasthop_main("run", file, *words) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_python_refuses_counts_as_the_command_line_does(tmp_path: Path) -> None:
     scenario = lasthop.Scenario.parse(DOWNLOAD)
-    with pytest.raises(lasthop.InputError, match="replications=99999999999999999999: write 1 or more, and"):
+    with pytest.raises(
+        lasthop.InputError, match="replications=99999999999999999999: give a number from 1 to"
+    ):
         lasthop.run(scenario, replications=99999999999999999999, progress=False)
     with pytest.raises(lasthop.InputError, match=r"may send .* million packets"):
         lasthop.run(lasthop.Scenario.parse(ENDLESS), progress=False)
@@ -126,11 +128,11 @@ def test_steps_that_are_too_many_are_refused_with_the_nearest_length(
 ) -> None:
     file = written(tmp_path, 'time_limit = "60 s"\n' + DOWNLOAD)
     assert lasthop_main("export", file, "--step", "1us", "--out", "series.csv") == 2
-    told = capsys.readouterr().err
-    assert "there may be 6e+07 steps of 1 us, and at most 10000000 are written" in told
-    assert "take 10us, or lower time_limit" in told
+    message = capsys.readouterr().err
+    assert "with 1 us there may be 6e+07 steps up to the time limit, more than 10000000" in message
+    assert "Use --step 10us, or lower time_limit" in message
     assert lasthop_main("export", file, "--step", "1us", "--out", "series.csv", "--over", "replications") == 2
-    assert "there may be 6e+07 steps of 1 us" in capsys.readouterr().err
+    assert "with 1 us there may be 6e+07 steps" in capsys.readouterr().err
     assert lasthop_main("export", file, "--step", "10us", "--out", "series.csv") == 0
 
 
@@ -140,27 +142,27 @@ def test_every_command_refuses_a_run_that_takes_too_much(
 ) -> None:
     out = {"export": ["--out", "x.csv"], "crosscheck": ["--live", "--no-model"]}
     assert lasthop_main(command, written(tmp_path, ENDLESS, "endless.toml"), *out.get(command, [])) == 2
-    told = capsys.readouterr().err
-    assert "Error: endless: a run may send " in told, told
-    assert "at most 1 000 million are allowed" in told
+    message = capsys.readouterr().err
+    assert "Error: endless: a run may send " in message, message
+    assert "more than the limit of 1 000 million" in message
 
 
-def test_validate_tells_the_estimate_and_what_passes_the_bounds(
+def test_validate_prints_the_estimate_and_what_exceeds_the_limits(
     lasthop_main: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("validate", written(tmp_path, DOWNLOAD)) == 0
     assert re.search(r"estimate +at most \d+ packets and \d+ kB of memory per run", capsys.readouterr().out)
     endless = written(tmp_path, ENDLESS)
     assert lasthop_main("validate", endless) == 2
-    assert "--anyway runs it" in capsys.readouterr().err
+    assert "run it with --anyway" in capsys.readouterr().err
     assert lasthop_main("validate", endless, "--anyway") == 0
     wide = written(tmp_path, WIDE)
     assert lasthop_main("validate", wide, "--anyway") == 2
-    allows = re.search(r"--limit-memory '([^']+)' allows it", capsys.readouterr().err)
+    allows = re.search(r"or allow it with --limit-memory '([^']+)'", capsys.readouterr().err)
     assert allows is not None
     assert lasthop_main("validate", wide, "--anyway", "--limit-memory", allows[1]) == 0
     assert lasthop_main("validate", wide, "--limit-memory", "much") == 2
-    assert "'much' is no size; write a number and a unit, '8 GB' say" in capsys.readouterr().err
+    assert "'much' is not a size. Give a number and a unit, such as '8 GB'" in capsys.readouterr().err
 
 
 def test_a_chain_that_a_replication_needs_counts_as_a_whole(
@@ -213,11 +215,11 @@ def test_nothing_that_the_project_runs_comes_near_the_bounds() -> None:
             assert memory < 3e9, (file, cell.key, memory)
 
 
-# A number of a value, not of a name or key.
+# A number in a value, not in a name or key.
 _NUMBER = re.compile(r"(?<![\w.\-])(\d+(?:\.\d+)?)")
 _FIXED = re.compile(r"\s*(name|title|description|kind|seed|replications|extends|profile|trace|course)\b")
 _FACTORS = [10**power for power in (-6, -4, -3, -2, -1, 1, 2, 3, 4, 6)]
-# The model, which this test runs, has no MPTCP.
+# The model, which this test uses, does not support MPTCP.
 _MUTATED = [
     file for file in scenarios() if file.parent.name in ("examples", "scenarios") and file.stem != "multipath"
 ]
@@ -228,10 +230,10 @@ def mutated(file: Path, chance: random.Random) -> str:
     """Return a scenario in which some numbers are far from their original values."""
     lines = file.read_text(encoding="utf-8").split("\n")
     places = [
-        (index, found.start(1), found.end(1))
+        (index, number.start(1), number.end(1))
         for index, line in enumerate(lines)
         if not _FIXED.match(line) and "=" in line.split("#")[0]
-        for found in _NUMBER.finditer(line.split("#")[0], line.index("="))
+        for number in _NUMBER.finditer(line.split("#")[0], line.index("="))
     ]
     for index, start, end in sorted(
         chance.sample(places, min(len(places), chance.randint(1, 4))), reverse=True
@@ -243,7 +245,7 @@ def mutated(file: Path, chance: random.Random) -> str:
 
 
 def ran(cell: _core.Cell, seed: int, memory: float) -> dict[str, float] | None:
-    """Run a replication in a process that gets no more memory than that; `None` if it dies."""
+    """Run a replication in a process with limited memory; return `None` if it dies."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         status = 1
@@ -258,9 +260,9 @@ def ran(cell: _core.Cell, seed: int, memory: float) -> dict[str, float] | None:
             os._exit(status)
     os.close(writing)
     with os.fdopen(reading, "rb") as answer:
-        said = answer.read()
+        content = answer.read()
     os.waitpid(child, 0)
-    return json.loads(said) if said else None
+    return json.loads(content) if content else None
 
 
 @pytest.mark.long(covers=("python/lasthop/campaign", *ENGINE), seconds=5)

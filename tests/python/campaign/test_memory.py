@@ -63,7 +63,7 @@ def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: P
     record = {name: cells[0] for name, cells in cell.run(1, 1, 1).flows.items()}
     assert record["outcome"] == "unfinished"
     assert record["throughput_Bps"] == pytest.approx(9.24e6 / 8 * 1448 / 1500, rel=0.01)
-    # Every loss, and what followed, stays; so does every byte.
+    # Every loss, its consequences and every byte are kept.
     assert (
         overview.packets["event"].count("dropped-queue")
         == record["data_drops_queue"] + record["ack_drops_queue"]
@@ -76,9 +76,9 @@ def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: P
     assert max(window for window in overview.transport["cwnd"] if window) == record["cwnd_max"]
     assert overview.left_out["points"] > 1_000_000
     assert (overview.left_out["marks"], overview.left_out["flows"]) == (0, 0)
-    said = TraceTables.of(overview, Facts.of(cell)).left_out
-    assert "left out" in said
-    assert "every drop, timeout and retransmission" in said
+    omitted = TraceTables.of(overview, Facts.of(cell)).left_out
+    assert "left out" in omitted
+    assert "every drop, timeout and retransmission" in omitted
 
 
 def test_a_part_of_a_long_run_has_all_of_its_events(long_run: Path) -> None:
@@ -125,13 +125,13 @@ def _peak_mb(*arguments: object) -> float:
     too.
     """
     words = json.dumps([str(argument) for argument in arguments])
-    # polars has left its own setting of the allocator in this process's environment.
+    # polars has put its own setting of the allocator into this process's environment.
     environment = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
     command = [sys.executable, "-c", _CHILD, words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    told = json.loads(done.stderr.splitlines()[-1])
-    assert told["code"] == 0, done.stderr
-    return float(told["kB"]) / 1000
+    usage = json.loads(done.stderr.splitlines()[-1])
+    assert usage["code"] == 0, done.stderr
+    return float(usage["kB"]) / 1000
 
 
 @pytest.mark.long(covers=("python/lasthop", *ENGINE), seconds=4)

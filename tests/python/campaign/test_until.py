@@ -63,7 +63,7 @@ TABLES = ("flows.parquet", "runs.parquet", "summary.csv", "precision.csv")
 )
 def test_a_condition_is_read(text: str, written: str | None, tolerance: float | None) -> None:
     if tolerance is None:
-        with pytest.raises(InputError, match="'kB/s' is no unit of throughput_Bps; did you mean 'B/s'"):
+        with pytest.raises(InputError, match="'kB/s' is not a unit of throughput_Bps; did you mean 'B/s'"):
             parse(text)
         return
     condition = parse(text)
@@ -82,20 +82,20 @@ def test_what_a_condition_chooses() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("median(elapsed_s)", "cannot be read. Write it as 'median(elapsed_s) within 2 %'"),
-        ("elapsed_s within 2 %", "cannot be read"),
+        ("median(elapsed_s)", "this is not a condition. Write it like 'median(elapsed_s) within 2 %'"),
+        ("elapsed_s within 2 %", "this is not a condition"),
         ("medan(elapsed_s) within 2 %", "there is no statistic 'medan'; did you mean 'median'? Statistics: "),
         ("max(elapsed_s) within 2 %", "no number of replications bounds a max on both sides"),
         ("median(elapsd_s) within 2 %", "there is no metric 'elapsd_s'; did you mean 'elapsed_s'? Metrics: "),
         ("median(flow) within 2 %", "there is no metric 'flow'"),
         ("median(elapsed_s) within 2", "elapsed_s needs a unit: s, ms, µs, us, or %."),
-        ("median(elapsed_s) within 2 packets", "'packets' is no unit of elapsed_s; did you mean 's'?"),
-        ("median(timeouts) within 2 s", "'s' is no unit of timeouts; give none, or %."),
-        ("median(elapsed_s) within 0 %", "no number of replications is enough for a precision of 0"),
-        ("median(elapsed_s) within 2 % at 100 %", "a confidence of 100 % is not between 50 % and 99.99 %"),
+        ("median(elapsed_s) within 2 packets", "'packets' is not a unit of elapsed_s; did you mean 's'?"),
+        ("median(timeouts) within 2 s", "'s' is not a unit of timeouts; omit it, or give %."),
+        ("median(elapsed_s) within 0 %", "the precision must be above 0"),
+        ("median(elapsed_s) within 2 % at 100 %", "the confidence 100 % is not between 50 % and 99.99 %"),
     ],
 )
-def test_a_wrong_condition_is_told_what_is_wrong(text: str, error: str) -> None:
+def test_the_error_of_a_wrong_condition_names_the_mistake(text: str, error: str) -> None:
     with pytest.raises(InputError) as caught:
         parse(text)
     assert f'--until "{text}": ' in str(caught.value)
@@ -168,19 +168,19 @@ DISTRIBUTIONS: Mapping[str, tuple[Draw, float, float]] = {
 def stopped(
     values: NDArray[np.float64], rule: Condition, cap: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Run a campaign on each row: after how many replications it stops, and estimate, low and high there."""
+    """Run a campaign on each row; return its number of replications, and estimate, low and high."""
     counts = np.zeros(len(values), dtype=np.int64)
-    found = np.zeros((3, len(values)))
+    bounds = np.zeros((3, len(values)))
     for look in looks_up_to(cap):
         seen = values[:, :look]
         now = (counts == 0) & (rule.met(seen) | (look == cap))
-        found[:, now] = rule.intervals(seen[now])
+        bounds[:, now] = rule.intervals(seen[now])
         counts[now] = look
-    return counts, found
+    return counts, bounds
 
 
-def share_missed(found: NDArray[np.float64], truth: float) -> float:
-    return float(np.mean((found[1] > truth) | (found[2] < truth)))
+def share_missed(bounds: NDArray[np.float64], truth: float) -> float:
+    return float(np.mean((bounds[1] > truth) | (bounds[2] < truth)))
 
 
 def missed(name: str, statistic: str, tolerance: float, campaigns: int, cap: int) -> tuple[float, float]:
@@ -189,8 +189,8 @@ def missed(name: str, statistic: str, tolerance: float, campaigns: int, cap: int
     """
     draw, mean, median = DISTRIBUTIONS[name]
     values = draw(np.random.default_rng(2003), (campaigns, cap))
-    counts, found = stopped(values, condition(statistic, tolerance), cap)
-    return share_missed(found, mean if statistic == "mean" else median), float(counts.mean())
+    counts, bounds = stopped(values, condition(statistic, tolerance), cap)
+    return share_missed(bounds, mean if statistic == "mean" else median), float(counts.mean())
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -224,7 +224,7 @@ def test_the_last_interval_misses_no_more_often_than_stated_in_many_campaigns(
 
 
 def test_plain_intervals_would_miss_more_often_than_they_state() -> None:
-    """The reason for sharing the error among the looks; and the simulation would notice if they did not."""
+    """This is why the looks share the error; the simulation detects it if they do not."""
     values = np.random.default_rng(7).normal(10, 1, (2000, 631))
     for plain in (mean_intervals, lambda seen: quantile_intervals(seen, [50.0])[:, 0]):
         ever = np.zeros(len(values), dtype=bool)
@@ -239,17 +239,17 @@ def test_plain_intervals_would_miss_more_often_than_they_state() -> None:
 def false_positives(draw: Draw, statistic: str, tolerance: float, campaigns: int, cap: int) -> float:
     """Return how often `compare` finds a difference between two levels that have none."""
     rng, rule = np.random.default_rng(1998), condition(statistic, tolerance)
-    one, other = draw(rng, (campaigns, cap)), draw(rng, (campaigns, cap))
-    common = np.minimum(stopped(one, rule, cap)[0], stopped(other, rule, cap)[0])
-    found = 0
-    for a, b, count in zip(one, other, common, strict=True):
+    first, other = draw(rng, (campaigns, cap)), draw(rng, (campaigns, cap))
+    common = np.minimum(stopped(first, rule, cap)[0], stopped(other, rule, cap)[0])
+    rejections = 0
+    for a, b, count in zip(first, other, common, strict=True):
         difference = (a - b)[:count]
         mean, deviation = float(difference.mean()), float(difference.std(ddof=1))
-        found += (
+        rejections += (
             paired_t(mean, deviation, int(count), float(b[:count].mean()), counts=False, looks=len(LOOKS))[2]
             < 0.05
         )
-    return found / campaigns
+    return rejections / campaigns
 
 
 @pytest.mark.parametrize("name", ["lognormal, sigma 0.5", "two values, 5 % rare"])
@@ -287,11 +287,12 @@ def run(out: Path, *options: str, file: Path = QUEUE) -> tuple[int, dict[str, An
     return code, json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
 
 
-def same_records(one: Path, other: Path) -> None:
+def same_records(first: Path, other: Path) -> None:
     for table in TABLES:
-        assert (one / table).read_bytes() == (other / table).read_bytes()
+        assert (first / table).read_bytes() == (other / table).read_bytes()
     rules = [
-        json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["until"] for folder in (one, other)
+        json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["until"]
+        for folder in (first, other)
     ]
     assert rules[0] == rules[1]
 
@@ -331,8 +332,8 @@ def test_the_rule_is_in_every_record(precise: Path) -> None:
     assert download["replications"].to_list() == manifest["until"]["replications"]
     assert (download["precision"] <= 0.004).all()
     summary = pl.read_csv(precise / "summary.csv", infer_schema_length=None)
-    told = summary.filter(flow="download", metric="elapsed_s", statistic="median")
-    assert told["ci_low"].to_list() == pytest.approx(download["ci_low"].to_list(), abs=1e-6)
+    medians = summary.filter(flow="download", metric="elapsed_s", statistic="median")
+    assert medians["ci_low"].to_list() == pytest.approx(download["ci_low"].to_list(), abs=1e-6)
 
 
 def test_the_answer_says_how_precise_it_is(precise: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -398,9 +399,9 @@ def test_comparisons_and_analyses_of_variance_take_the_common_replications(
         "queue",
     ]
     assert main([*anova, "--out", str(tmp_path / "anova.csv")]) == EXIT_OK
-    said = capsys.readouterr().out
-    assert f"{least} replications" in said
-    assert "p and intervals hold over its 21 looks" in said
+    output = capsys.readouterr().out
+    assert f"{least} replications" in output
+    assert "p and intervals hold over its 21 looks" in output
     rows = pl.read_csv(tmp_path / "anova.csv")
     (rest,) = rows.filter(kind="rest")["degrees_of_freedom"]
     effect, *_ = rows.filter(pl.col("effect").is_not_null(), kind="main effect").to_dicts()
@@ -477,7 +478,7 @@ def test_damage_to_the_store_changes_nothing(
         store.execute("UPDATE batch SET flows = x'00' WHERE id = (SELECT min(id) FROM batch)")
         store.commit()
     assert run(tmp_path, *RULE)[0] == EXIT_OK
-    assert "runs in the store were damaged and have been run again" in capsys.readouterr().out
+    assert "runs in the store were damaged and were run again" in capsys.readouterr().out
     same_records(precise, tmp_path)
 
 
@@ -492,10 +493,10 @@ def test_a_stopped_campaign_says_how_far_it_has_come(tmp_path: Path) -> None:
         if sum(done) > 25:
             raise KeyboardInterrupt
 
-    with pytest.raises(InterruptedCampaignError, match=r"of [0-9]+ runs up to the next look are kept in"):
+    with pytest.raises(InterruptedCampaignError, match=r"of [0-9]+ runs up to the next look are stored in"):
         Campaign(plan, tmp_path, stopping=Stopping(rule, study.cells, 1000)).run(Threads(1), stop)
     again = Campaign(plan, tmp_path, stopping=Stopping(rule, study.cells, 1000))
-    assert 20 < again.outlook().there < 60
+    assert 20 < again.outlook().stored < 60
 
 
 def test_a_complete_campaign_runs_nothing_again(precise: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -505,9 +506,9 @@ def test_a_complete_campaign_runs_nothing_again(precise: Path, capsys: pytest.Ca
     assert f"{precise} is complete: {runs} runs. Only the report is written again." in capsys.readouterr().out
     assert (precise / "flows.parquet").stat().st_mtime_ns == before
     assert main(["results", "size", str(precise)]) == EXIT_OK
-    shown = capsys.readouterr().out
-    assert f"{runs} requested, {runs} stored, 0 missing" in shown
-    assert f"until       {RULE[1]} at 95 %" in shown
+    printed = capsys.readouterr().out
+    assert f"{runs} asked for, {runs} there, 0 missing" in printed
+    assert f"until       {RULE[1]} at 95 %" in printed
 
 
 def test_the_cap_ends_what_is_not_precise_and_says_so(
@@ -551,10 +552,10 @@ def test_a_fixed_number_of_replications_leaves_no_trace_of_a_rule(tmp_path: Path
         ),
         (("median(response_time_s) within 2 %",), "no run has a value of response_time_s."),
         (("median(rtt_median_s) of call within 2 %",), "no run has a value of rtt_median_s."),
-        (("median(elapsed_s) within 2 %", "--sets", "2"), "leave --sets out"),
+        (("median(elapsed_s) within 2 %", "--sets", "2"), "--until chooses that number"),
         (
             ("median(elapsed_s) within 2 %", "--replications", "5"),
-            "--replications 5: with --until this is the most",
+            "--replications 5: with --until this is the maximum",
         ),
     ],
 )
@@ -581,13 +582,13 @@ def test_a_campaign_killed_at_random_moments_stops_where_an_undisturbed_one_does
             time.sleep(moments.uniform(0.1, 0.9))
             process.kill()
         codes.append(process.returncode)
-        (killed / ".lock").unlink(missing_ok=True)  # so that its return is seen
+        (killed / ".lock").unlink(missing_ok=True)  # so that the test notices when it is created again
     assert -9 in codes
     assert run(killed, *rule, file=file)[0] == EXIT_OK
     same_records(whole, killed)
 
 
-def test_captures_are_made_of_all_runs_and_no_others(tmp_path: Path) -> None:
+def test_exactly_the_runs_are_captured(tmp_path: Path) -> None:
     rule = ("--until", "median(elapsed_s) within 50 %", "--only", "queue=short", "--quiet")
     code, manifest = run(tmp_path, *rule, "--pcap", "--snaplen", "96")
     assert (code, manifest["until"]["replications"]) == (EXIT_OK, [10])

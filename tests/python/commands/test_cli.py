@@ -133,12 +133,12 @@ def test_an_edited_run_says_what_is_there_and_what_is_left_out(
     capsys.readouterr()
     engine.ran.clear()
     assert lasthop_main("run", scenario_file, "--replications", "6") == 0
-    assert "8 of 12 runs are there." in capsys.readouterr().out
+    assert "8 of 12 runs are stored." in capsys.readouterr().out
     assert len(engine.ran) == 4
     assert lasthop_main("run", scenario_file, "--only", "queue=5 packets", "--replications", "2") == 0
     said = capsys.readouterr().out
-    assert "2 of 2 runs are there." in said
-    assert "The store holds 10 more runs, which this command does not ask for." in said
+    assert "2 of 2 runs are stored." in said
+    assert "The store contains 10 more runs, which are not part of this command" in said
     assert pl.read_parquet("results/small/runs.parquet").height == 2
 
 
@@ -156,7 +156,7 @@ def test_overwrite_starts_afresh_and_touches_results_only(
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("mine", encoding="utf-8")
     assert lasthop_main("run", study_file, "--overwrite", "--out", "mine") == 2
-    assert "something other than results of lasthop" in capsys.readouterr().err
+    assert "contains files that are not results of lasthop" in capsys.readouterr().err
     assert Path("mine/notes.txt").is_file()
     # Every file that a study's run leaves must be known as its own.
     folder.empty(Path("results/kulve2003"))
@@ -189,13 +189,13 @@ def test_ctrl_c_keeps_what_is_done_and_resumes(
     finally:
         signal.signal(signal.SIGINT, inherited)
     error = capsys.readouterr().err
-    assert "runs are kept in results/kulve2003" in error
+    assert "runs are stored in results/kulve2003" in error
     assert not Path("results/kulve2003/report.html").exists()
     done = len(engine.ran)
     assert 10 <= done < 192
     engine.before_run = lambda _: None
     assert lasthop_main("run", study_file) == 0
-    assert f"Resuming results/kulve2003: {done} of 192 runs are there." in capsys.readouterr().out
+    assert f"Resuming results/kulve2003: {done} of 192 runs are stored." in capsys.readouterr().out
     assert len(engine.ran) == 192
 
 

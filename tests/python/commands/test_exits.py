@@ -165,11 +165,11 @@ def test_a_place_that_cannot_be_used_is_an_error_in_a_line(
     ("command", "said"),
     [
         *(
-            (["plot", option, number], "is no time of a run")
+            (["plot", option, number], "is not a time within a run")
             for option in ("--from", "--to")
             for number in ("nan", "inf")
         ),
-        (["plot", "--from", "1e30"], "is no time of a run"),
+        (["plot", "--from", "1e30"], "is not a time within a run"),
         (["plot", "--set", "9" * 30], "Invalid value for '--set'"),
         (["explain", "--set", "9" * 30], "Invalid value for '--set'"),
         (["export", "--set", "9" * 30, "--out", "new.csv"], "Invalid value for '--set'"),
@@ -216,7 +216,7 @@ def test_a_name_that_is_no_text_is_an_error(lasthop_main: Main, capsys: pytest.C
         ["results", "metrics", "--out", os.fsdecode(b"\xff.csv")],
     ):
         assert lasthop_main(*command) == 2
-        assert "is no UTF-8" in capsys.readouterr().err
+        assert "is not UTF-8" in capsys.readouterr().err
 
 
 def test_a_run_without_a_packet_leaves_tables_and_a_report_that_says_so(

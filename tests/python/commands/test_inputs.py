@@ -14,7 +14,7 @@ from lasthop.campaign.inputs import inputs_of
 from lasthop.campaign.results.store import Store
 from lasthop.common.errors import InputError
 
-ALWAYS = "what else they read"
+ALWAYS = "other files that they read"
 FILES = ("get.py", "page", "a.pem", "b.pem", "www/index.html", "data/deep/values")
 
 
@@ -80,13 +80,13 @@ def test_servers_lines_are_read_from_the_working_folder_on(here: Path) -> None:
     ("what", "unseen"),
     [
         ({"command": ["curl", "http://server/"]}, [ALWAYS]),
-        ({"server": "python3 -m http.server 80 -d www"}, [ALWAYS, "what is in www"]),
+        ({"server": "python3 -m http.server 80 -d www"}, [ALWAYS, "the contents of www"]),
         (
             {"server": "serve $PORT ${NAME} $(date) `date` '$quoted' \\$quoted"},
-            [ALWAYS, *(f"what {text} stands for" for text in ("$PORT", "${NAME}", "$(", "`"))],
+            [ALWAYS, *(f"the value of {text}" for text in ("$PORT", "${NAME}", "$(", "`"))],
         ),
         ({"command": ["echo", "$PORT"]}, [ALWAYS]),
-        ({"command": ["ls", "data", "www"], "input": ["data"]}, ["what is in www"]),
+        ({"command": ["ls", "data", "www"], "input": ["data"]}, ["the contents of www"]),
         ({"command": ["ls", "data/deep"], "input": ["data"]}, []),
     ],
 )
@@ -138,5 +138,5 @@ def test_an_input_that_cannot_be_read_or_is_too_large_is_told(
         inputs_of(program(input=["/nowhere"]))
     monkeypatch.setattr(inputs, "_MOST_FILES", 1)
     assert inputs_of(program(input=[str(here / "data")])).digests
-    with pytest.raises(InputError, match="holds more than 1 files or 1 GiB; name the parts"):
+    with pytest.raises(InputError, match=r"contains more than 1 files or 1 GiB\. Name only the files"):
         inputs_of(program(input=[str(here)]))

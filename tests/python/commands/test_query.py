@@ -228,7 +228,7 @@ def test_words_that_are_no_query_and_folders_without_results_are_refused(ask: As
     (OUT / "runs.parquet").write_bytes(b"PAR1 and no more")
     assert "runs.parquet is damaged (" in refusal(ask, "FROM flows")
     (OUT / "manifest.json").unlink()
-    assert "holds no manifest.json" in refusal(ask, "FROM flows")
+    assert "contains no manifest.json" in refusal(ask, "FROM flows")
 
 
 def test_nothing_is_said_beside_the_answer_without_pyarrow(ask: Ask) -> None:

@@ -130,14 +130,14 @@ def test_run_points_to_studies_and_to_the_nearest_file(
 @pytest.mark.parametrize(
     "damaged",
     [
-        ("published.csv", "T7", b"T\xff", ":2: this line has a byte that is not UTF-8"),
-        ("published.csv", "55.4", b"nine", ":2: `value`: 'nine' is no number"),
-        ("published.csv", "table,", b"", ":1: there is no column 'table'"),
+        ("published.csv", "T7", b"T\xff", ":2: this line contains a byte that is not UTF-8"),
+        ("published.csv", "55.4", b"nine", ":2: `value`: 'nine' is not a number"),
+        ("published.csv", "table,", b"", ":1: the column 'table' is missing"),
         ("published.csv", ",s,", b",s,,", ":2: the row has "),
-        ("tables.csv", "table,", b"tafel,", ":1: there is no column 'table'"),
-        ("report.toml", "[", b"\xe4[", ": this line has a byte that is not UTF-8"),
-        ("claims.toml", "[[claim]]", b"\xe4", ": this line has a byte that is not UTF-8"),
-        ("statements.csv", "id,", b"id,\xe4", ":1: this line has a byte that is not UTF-8"),
+        ("tables.csv", "table,", b"tafel,", ":1: the column 'table' is missing"),
+        ("report.toml", "[", b"\xe4[", ": this line contains a byte that is not UTF-8"),
+        ("claims.toml", "[[claim]]", b"\xe4", ": this line contains a byte that is not UTF-8"),
+        ("statements.csv", "id,", b"id,\xe4", ":1: this line contains a byte that is not UTF-8"),
     ],
 )
 def test_a_damaged_file_of_a_study_is_told_with_its_line(
@@ -160,7 +160,7 @@ def test_a_damaged_file_of_a_study_is_told_with_its_line(
 def test_an_old_tcp_is_told_wherever_a_scenario_is_shown(
     lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old = "the TCP is linux-2.4, where today's is linux-6 (tcp.profile)"
+    old = "the TCP is linux-2.4, while today's is linux-6 (tcp.profile)"
     (tmp_path / "geo.toml").write_text('extends = "geo"\n', encoding="utf-8")
     (tmp_path / "both.toml").write_text(
         'extends = "geo"\n[factor.tcp]\nold = {}\nnew.tcp.profile = "linux-6"\n', encoding="utf-8"
@@ -191,7 +191,7 @@ def test_scenarios_with_tcp_and_quic_state_handshakes_and_initial_windows(
     file.write_text(f"{text}{bulk}{quic}{levels}{bbr}", encoding="utf-8")
     assert lasthop_main("validate", file) == 0
     told = capsys.readouterr().out
-    assert "TCP flows begin with TCP's handshake and have no TLS" in told
+    assert "TCP flows start with TCP's handshake and do not use TLS" in told
     assert "Initial windows: TCP 14.5 kB, QUIC 12.0 kB or 240.0 kB" in told
     file.write_text(f"{text}{quic}", encoding="utf-8")
     assert lasthop_main("validate", file) == 0
@@ -204,8 +204,8 @@ def test_round_trips_products_and_queues_are_shown_in_time(
     assert lasthop_main("validate", FIRST, ROOT / "examples" / "parking-lot.toml") == 0
     first, several = capsys.readouterr().out.split("parking-lot.toml: ")
     assert (
-        "round trip 100.0 ms, the delays of both ways; x 1.00 Mbit/s down = 12.5 kB, full queue 120.0 ms; "
+        "round trip 100.0 ms without queueing; x 1.00 Mbit/s down = 12.5 kB, full queue 120.0 ms; "
         "x 1.00 Mbit/s up = 12.5 kB, full queue 120.0 ms\n" in first
     )
-    assert "long: 180.0 ms, the delays of both ways; x 10.0 Mbit/s down = 225.0 kB" in several
+    assert "long: 180.0 ms without queueing; x 10.0 Mbit/s down = 225.0 kB" in several
     assert "short-1, short-2 and short-3: 60.0 ms" in several

@@ -1,4 +1,4 @@
-"""Slots and policers beside those of Linux: the same datagrams pass a hop of lasthop's, or `tc` in a guest.
+"""Slots and policers compared with those of Linux: the same datagrams pass a hop, or `tc` in a guest.
 
 Time is virtual, so both meet the same packets at the same microsecond, whatever this machine does. `tc` is
 this machine's, the kernel is the guest.
@@ -16,7 +16,7 @@ from test_programs import run_guest
 
 DATAGRAMS = 500
 HOP = 'queue.limit = "1000 packets"\nlink.rate = "100 Gbit/s"\nlink.delay = "10 ms"\n'
-# Sends at times that follow from a seed, and says when each datagram left.
+# Sends at times that follow from a seed, and prints when each datagram left.
 SENDER = f"""
 import random, socket, struct, time
 chance = random.Random(SEED)
@@ -40,7 +40,7 @@ while True:
 
 
 def passed(folder: Path, seed: int, hop: str = "", linux: str = "true") -> dict[int, tuple[int, int]]:
-    """Send datagrams up a hop after commands of the shell; return when those that arrived left and came."""
+    """Send datagrams up a hop after shell commands; return when those that arrived were sent and received."""
     file, receiver = folder / "hop.toml", folder / "receiver.py"
     text = f'name = "hop"\ntitle = "A hop"\nmtu = "1500 B"\n[down]\n{HOP}[up]\n{HOP}{hop}'
     file.write_text(text, encoding="utf-8")
@@ -52,8 +52,10 @@ def passed(folder: Path, seed: int, hop: str = "", linux: str = "true") -> dict[
         *("sh", "-ec", f"{linux}; exec {python} {folder}/sender.py"),
     )
     assert done.returncode == 0, done.stderr
-    told = (line.removeprefix("server: ") for line in done.stderr.splitlines() if line.startswith("server: "))
-    rows = map(json.loads, told)
+    lines = (
+        line.removeprefix("server: ") for line in done.stderr.splitlines() if line.startswith("server: ")
+    )
+    rows = map(json.loads, lines)
     return {number: (left, came) for number, left, came in rows}
 
 
@@ -68,7 +70,7 @@ def test_slots_deliver_when_those_of_netem_do(tmp_path: Path, seed: int) -> None
     linux = times(passed(tmp_path, seed, linux="tc qdisc add dev hop root netem slot 4ms"))
     model = times(passed(tmp_path, seed, 'link.slots = { every = "4 ms" }\n'))
     waits = [[came - left - 10_000_000 for left, came in run] for run in (linux, model)]
-    off = max(abs(one - other) for one, other in zip(*waits, strict=True))
+    off = max(abs(left_s - other) for left_s, other in zip(*waits, strict=True))
     assert off < 10_000, "a datagram that joins another slot is 4 ms off"
     # Some opened a slot, others joined it.
     assert min(waits[0]) < 1_000_000
@@ -78,7 +80,7 @@ def test_slots_deliver_when_those_of_netem_do(tmp_path: Path, seed: int) -> None
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_policer_drops_what_that_of_linux_drops(tmp_path: Path, seed: int) -> None:
-    """Both have a bucket of tokens, which a packet's bytes of IP must find full enough."""
+    """Both have a token bucket that must contain enough for a packet's IP bytes."""
     police = (
         "tc qdisc replace dev hop root handle 1: htb; tc filter add dev hop parent 1: protocol all u32 "
         "match u32 0 0 action police rate 1mbit burst 10000 conform-exceed drop/pass"

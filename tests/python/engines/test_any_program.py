@@ -100,7 +100,7 @@ print(looks, time.monotonic() - end)
 """
 
 Case = tuple[str, tuple[str, ...], str]
-"""The server's command line, the client's command, and what that prints."""
+"""The server's command line, the client's command, and its output."""
 
 
 def nginx(folder: Path, more: str = "") -> str:
@@ -175,14 +175,14 @@ CASES = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "files"
-    made.mkdir()
-    (made / "page").write_bytes(bytes(BYTES))
-    return made
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "page").write_bytes(bytes(BYTES))
+    return files
 
 
 def run_twice(capture: Path, server: str, command: tuple[str, ...]) -> str:
-    """Run a command behind `umts` twice; return what it printed."""
+    """Run a command behind `umts` twice; return its output."""
     runs = []
     for number in (1, 2):
         to = capture.with_name(f"{capture.name}-{number}")
@@ -209,9 +209,9 @@ def run_twice(capture: Path, server: str, command: tuple[str, ...]) -> str:
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_says_and_sends_the_same_twice(name: str, folder: Path, tmp_path: Path) -> None:
-    server, command, said = CASES[name](folder)
-    found = run_twice(tmp_path / "capture", server, command)
-    assert re.search(said, found), found
+    server, command, reply = CASES[name](folder)
+    outcome = run_twice(tmp_path / "capture", server, command)
+    assert re.search(reply, outcome), outcome
 
 
 @pytest.mark.usefixtures("kernel")
@@ -243,7 +243,7 @@ def test_waiting_by_looking_again_and_again_takes_few_calls_and_ends_in_time() -
 
 @pytest.mark.usefixtures("kernel")
 def test_what_the_guest_says_of_its_memory_and_its_interrupts_repeats() -> None:
-    """Java takes the size of its heap from there, dropbear its random numbers."""
+    """Java derives the size of its heap from these files, dropbear its random numbers."""
     show = "cat /proc/meminfo /proc/vmstat /proc/interrupts /proc/stat /proc/timer_list /proc/self/mounts"
     runs = [
         run_shell("--engine", "kernel", "--link", "lte", "--quiet", "--", "sh", "-c", show) for _ in range(2)

@@ -1,4 +1,4 @@
-"""Courses that are drawn: the claim of their example, and their files."""
+"""Random courses: the claim of their example, and their files."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_a_scenario_that_names_what_was_drawn_has_the_same_run(lasthop_main: Mai
     ("arguments", "part"),
     [
         (["--course", "up"], "there are 4; choose by --only"),
-        ([*ONE, "--course", "sideways"], "write 'down' or 'up'"),
+        ([*ONE, "--course", "sideways"], "Give 'down' or 'up'"),
         ([*ONE, "--course", "cable-up"], "there is no hop"),
         ([*ONE, "--course", "up", "--over", "replications"], "leave out --over"),
     ],
 )
-def test_what_cannot_be_written_is_said(
+def test_a_course_that_cannot_be_written_is_an_error(
     arguments: list[str], part: str, lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("export", EXAMPLE, *arguments, "--out", tmp_path / "up.csv") != 0

@@ -92,14 +92,14 @@ def test_sets_and_captures_of_a_chain_go_on_where_they_were_stopped(
     def stop(_: int) -> None:
         raise KeyboardInterrupt
 
-    kept = [0]
+    stored_runs = [0]
     for _ in range(3):
         with pytest.raises(InterruptedCampaignError):
             Campaign(plan, out, snap_length).run(Threads(jobs), stop)
         outlook = Campaign(plan, out, snap_length).outlook()
         assert outlook.again == 0
-        kept.append(outlook.there)
-    assert kept == sorted(set(kept)) < [plan.runs]
+        stored_runs.append(outlook.stored)
+    assert stored_runs == sorted(set(stored_runs)) < [plan.runs]
     last = Campaign(plan, out, snap_length)
     last.run(Threads(jobs), lambda _: None)
     assert last.simulated.runs == plan.runs
@@ -110,7 +110,7 @@ def test_sets_and_captures_of_a_chain_go_on_where_they_were_stopped(
     assert all((out / file).read_bytes() == (whole / file).read_bytes() for file in captures)
 
 
-def test_lost_parts_of_a_chain_are_made_again_from_its_start(study: _core.Study, tmp_path: Path) -> None:
+def test_lost_parts_of_a_chain_run_again_from_its_start(study: _core.Study, tmp_path: Path) -> None:
     plan = Plan(study, [cell(study, CHAINS)], 1, 40)
     Campaign(plan, tmp_path).run(Threads(1), lambda _: None)
     before = (tmp_path / FLOWS).read_bytes()
@@ -148,7 +148,7 @@ def test_a_trace_shows_the_replication_that_was_measured(study: _core.Study, key
     figure = go.Figure(trace_figure(overviewed(chosen, study.seed, 1, 3), Facts.of(chosen))[0])
     drawn = {entry.name: entry for entry in figure.data}
     assert {"segment sent", "acknowledged", "packets in the router queue", "bad link period"} <= set(drawn)
-    # 188 640 bytes in segments, each sent for the first time once.
+    # 188 640 bytes in segments, without retransmissions.
     assert 350 <= len(drawn["segment sent"].x) <= 362
     assert max(drawn["acknowledged"].y) == pytest.approx(188.64, abs=0.01)
 
@@ -193,7 +193,7 @@ def test_the_example_with_classes_runs_and_spares_the_stream(lasthop_main: Main)
     assert lost["one-queue"] > 0
 
 
-def test_the_example_of_a_handover_runs_and_late_acks_are_told_from_losses(lasthop_main: Main) -> None:
+def test_the_handover_example_runs_and_distinguishes_late_acks_from_losses(lasthop_main: Main) -> None:
     assert lasthop_main("run", EXAMPLES / "handover.toml", "--out", "out", "--quiet") == 0
     flows = pl.read_parquet(Path("out") / FLOWS)
     steady = flows.filter(pl.col("handover") == "none")
@@ -225,27 +225,27 @@ def test_the_example_of_short_flows_runs_and_the_load_is_offered(lasthop_main: M
     assert use["half"] == pytest.approx(0.5, abs=0.05)
     times = dict(shorts.group_by("load").agg(pl.col("fct_mean_s").mean()).iter_rows())
     assert times["busy"] > times["half"]
-    # Without any flow but short ones, only short flows are summarised.
+    # If all flows are short, only short flows are summarised.
     assert set(pl.read_csv("out/summary.csv")["flow"]) == {"iw3", "iw10"}
 
 
 def test_of_many_flows_the_report_draws_some_of_every_application() -> None:
     study = _core.load(str(STUDY.parent / "iip2004" / "study.toml"))
     levels = "link=e0,protocol=http1.0,workload={},variant=baseline,queue=fifo"
-    for workload, shown in (
+    for workload, expected in (
         ("m+8m", {"page"}),
         ("http(m+8m)+2tcp-diffserv", {"page", "tcp-1", "tcp-2"}),
     ):
         chosen = cell(study, levels.format(workload))
-        figure, said = trace_figure(overviewed(chosen, study.seed, 1, 1), Facts.of(chosen))
-        assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows have a colour", said)
+        figure, caption = trace_figure(overviewed(chosen, study.seed, 1, 1), Facts.of(chosen))
+        assert re.match(r"4 of \d+ TCP flows have a panel .* 7 of \d+ flows have a colour", caption)
         named = {
             entry["name"].rpartition(" of ")[2] for entry in figure["data"] if "goodput of" in entry["name"]
         }
         others = {name for name in named if name.endswith(" other flows")}
         named -= others
         assert (len(named), len(others)) == (7, 1)
-        assert {name.partition("/")[0] for name in named} == shown
+        assert {name.partition("/")[0] for name in named} == expected
         axes = [axis["title"]["text"] for name, axis in figure["layout"].items() if name.startswith("yaxis")]
         assert axes[0] == "page"
         assert sum("sequence number" in title for title in axes) == 4
@@ -287,8 +287,8 @@ def test_the_sensitivity_of_the_study_is_compared_assumption_by_assumption(
     comparison = pl.read_csv("out/comparison.csv", infer_schema_length=None)
     run = pl.read_parquet("out/flows.parquet")
     assert set(comparison["assumption"]) == set(run["assumption"]) == set(study.factors["assumption"])
-    shown = capsys.readouterr().out
-    assert all(f"\n  {level} " in shown for level in study.factors["assumption"])
+    printed = capsys.readouterr().out
+    assert all(f"\n  {level} " in printed for level in study.factors["assumption"])
     assert "Times (s)" in Path("out/report.html").read_text(encoding="utf-8")
 
 
@@ -342,12 +342,12 @@ def test_a_run_that_is_watched_gives_the_records_and_the_overview_of_two_runs(st
 def test_the_report_runs_the_only_replication_no_second_time(
     replications: int, again: int, title: str, lasthop_main: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
     run = ModelEngine.run
     monkeypatch.setattr(
-        ModelEngine, "run", lambda *args, **kwargs: asked.append(args[2]) or run(*args, **kwargs)
+        ModelEngine, "run", lambda *args, **kwargs: requests.append(args[2]) or run(*args, **kwargs)
     )
     command = ("run", EXAMPLES / "first.toml", "--replications", replications, "--out", "out", "--quiet")
     assert lasthop_main(*command) == 0
-    assert sum(not request.records for request in asked) == again
+    assert sum(not request.records for request in requests) == again
     assert f"{title} replication of the only cell" in Path("out/report.html").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ from test_campaign import ignore, make_plan
 
 @dataclasses.dataclass(frozen=True)
 class Twin(ModelEngine):
-    """Another engine: the model's runs, of some build of it."""
+    """Another engine: the model's runs, with another build."""
 
     name = "twin"
     build: str = "a"
@@ -75,7 +75,7 @@ def test_every_engine_has_a_key_of_its_own(
 ) -> None:
     plan = make_plan(engine, scenario_file)
     engines: list[Engine] = [ModelEngine(), LiveEngine(), KernelEngine(a_kernel(tmp_path)), Twin(), Twin("b")]
-    assert len({key(plan, one) for one in engines}) == len(engines)
+    assert len({key(plan, each) for each in engines}) == len(engines)
     assert [engine.name for engine in ENGINES.values()] == list(ENGINES) == ["model", "live", "kernel"]
 
 
@@ -92,18 +92,18 @@ def test_a_new_engine_needs_only_what_it_says_of_itself(
     # A fourth replication depends on the three before it, a fifth on none.
     longer = dataclasses.replace(plan, replications=5)
     campaign = Campaign(longer, tmp_path / "out")
-    assert campaign.outlook() == Outlook(there=6, missing=4, again=6, others=0)
+    assert campaign.outlook() == Outlook(stored=6, missing=4, again=6, others=0)
     assert [(work.first, work.count) for work in campaign.pending()] == [(1, 4), (5, 1)] * 2
     campaign.run(Threads(1), ignore)
     shorter = Campaign(plan, tmp_path / "out")
-    assert shorter.outlook() == Outlook(there=6, missing=0, again=0, others=4)
-    with pytest.raises(InputError, match=r"holds results of the build a, not of b; .*--overwrite"):
+    assert shorter.outlook() == Outlook(stored=6, missing=0, again=0, others=4)
+    with pytest.raises(InputError, match=r"contains results of the build a, not of b; .*--overwrite"):
         Campaign(dataclasses.replace(plan, engine=Twin("b")), tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["model", "live"])
 def test_only_the_kernel_engine_takes_a_kernel(name: str) -> None:
-    with pytest.raises(InputError, match="--kernel names the guest kernel for the kernel engine"):
+    with pytest.raises(InputError, match="--kernel selects the guest kernel of the kernel engine"):
         ENGINES[name].choose("6.12")
 
 

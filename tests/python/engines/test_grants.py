@@ -1,4 +1,4 @@
-"""Links whose sender has to ask: delays by hand and by CableLabs' model, and the claims of the example."""
+"""Links with requests and grants: delays by hand and by CableLabs' model, and the claims of the example."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def cablelabs(interval_ms: float, count: int = 100_000) -> tuple[float, float, f
     first interval that it can be for.
     """
     stream = random.Random(46)
-    found = []
+    delays = []
     for _ in range(count):
         arrival, place, slot = (interval_ms * stream.random() for _ in range(3))
         request = interval_ms + place
         granted = math.ceil((request + REQUEST_MS) / interval_ms) * interval_ms
-        found.append(granted + slot - arrival)
-    return sum(found) / count, min(found), max(found)
+        delays.append(granted + slot - arrival)
+    return sum(delays) / count, min(delays), max(delays)
 
 
 def test_cable_waits_as_in_the_model_of_cablelabs(lasthop_main: Main, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_cable_waits_as_in_the_model_of_cablelabs(lasthop_main: Main, tmp_path: 
     assert ours["median"] == pytest.approx(mean, rel=0.12)
     assert least < 4 <= ours["min"]
     assert ours["max"] <= 6 < most
-    # Without what is granted without a request.
+    # Without unsolicited grants.
     change = '[up.grant]\nproactive = "0 bit/s"\n'
     ours = waits(lasthop_main, tmp_path, lone("cable-low-latency", change))
     assert ours["median"] == pytest.approx(3.5, abs=0.1)
@@ -107,7 +107,7 @@ def test_a_phone_waits_for_its_opportunity_and_its_grant(lasthop_main: Main, tmp
 
 
 def test_the_claims_of_the_example(lasthop_main: Main, tmp_path: Path) -> None:
-    """Those of examples/cable-upload.toml, and what it says of single waits."""
+    """The claims of examples/cable-upload.toml, and its statements on single waits."""
     out = tmp_path / "upload"
     assert lasthop_main("run", ROOT / "examples" / "cable-upload.toml", "--out", out, "--quiet") == 0
     assert verdicts(out) == dict.fromkeys(["idle", "drop-tail", "pie", "low-latency"], "upheld")

@@ -21,7 +21,7 @@ errors = { good = "0 s", bad = "1 s", packet_error_probability = 0.02 }
 kind = "bulk-tcp"
 bytes = "1 kB"
 """
-# Each answer is longer than the one before.
+# Each response is longer than the previous one.
 COUNT = """
 import socket
 listener = socket.create_server(("", 80))
@@ -37,7 +37,7 @@ while True:
         pass
     connection.close()
 """
-# It leaves a program behind that reads nothing from its connection.
+# Leaves a program running that reads nothing from its connection.
 FETCH = """
 curl -s -o /dev/null -w '%{json}' http://server/
 curl -s http://server/ | sleep 1000 &
@@ -69,10 +69,10 @@ def served(runs: pl.DataFrame) -> list[float]:
 
 @pytest.mark.long(covers=GUEST, seconds=12)
 @pytest.mark.usefixtures("kernel")
-def test_results_do_not_depend_on_how_many_are_made_at_once(
+def test_results_do_not_depend_on_how_many_runs_share_a_boot(
     command: list[object], tmp_path: Path, lasthop_main: Main
 ) -> None:
-    """Servers remember the replications of their stretch, and no others."""
+    """Servers keep state over the replications that share them, and no others."""
     command += ["--keep-servers", 2]
     for out, replications, jobs in (("at_once", 3, 2), ("bit_by_bit", 1, 1), ("bit_by_bit", 3, 1)):
         options = ["--replications", replications, "--jobs", jobs, "--out", tmp_path / out]
@@ -91,13 +91,13 @@ def test_a_replication_finds_nothing_of_those_before_it_on_the_network(
     command: list[object], tmp_path: Path, lasthop_main: Main
 ) -> None:
     """The transfers are those with servers of their own, the packets and timers of each on its own link."""
-    kept, anew = tmp_path / "kept", tmp_path / "anew"
+    shared, anew = tmp_path / "kept", tmp_path / "anew"
     command += ["--replications", 3]
-    assert lasthop_main(*command, "--keep-servers", 3, "--out", kept, *FETCHED) == 0
+    assert lasthop_main(*command, "--keep-servers", 3, "--out", shared, *FETCHED) == 0
     assert lasthop_main(*command, "--out", anew, *FETCHED) == 0
     (flows, runs), (flows_anew, runs_anew) = (
         (table.filter(flow="tcp-1") if "flow" in table.columns else table for table in tables(out))
-        for out in (kept, anew)
+        for out in (shared, anew)
     )
     assert (served(runs), served(runs_anew)) == ([1, 3, 5], [1, 1, 1])
     columns = ["replication", "retransmitted_packets", "data_drops_error", "outcome"]
@@ -106,10 +106,10 @@ def test_a_replication_finds_nothing_of_those_before_it_on_the_network(
 
 
 @pytest.mark.usefixtures("kernel")
-def test_one_replication_is_looked_at_behind_those_before_it(
+def test_a_single_replication_runs_after_the_previous_ones(
     command: list[object], tmp_path: Path, lasthop_main: Main
 ) -> None:
-    """It is the run of the campaign, with the server's second client."""
+    """The same run as in the campaign: that of the server's second client."""
     out, traces = tmp_path / "out", tmp_path / "traces"
     options = ["--keep-servers", 2, "--replications", 2, "--pcap", "--out", out]
     assert lasthop_main(*command, *options, *FETCHED) == 0

@@ -58,7 +58,7 @@ def command(*arguments: object, **options: object) -> subprocess.CompletedProces
 
 @pytest.fixture
 def own_kernel(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    """The guest kernel under the test's own path, which distinguishes its guests from other tests' guests."""
+    """The guest kernel under a path of the test, which distinguishes its guests from those of other tests."""
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     store().mkdir(parents=True)
@@ -67,11 +67,11 @@ def own_kernel(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def guests(kernel: Kernel) -> list[int]:
-    """Every process that runs this kernel, or that it runs.
+    """Every process that runs this kernel, and every process within it.
 
     From 7.2 on the latter have another name; those whose kernel has ended are counted for any kernel.
     """
-    found, inner = [], []
+    processes, inner = [], []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -84,10 +84,10 @@ def guests(kernel: Kernel) -> list[int]:
             if state == "Z":
                 continue
             if arguments.startswith(bytes(kernel.program)):
-                found.append(int(entry.name))
+                processes.append(int(entry.name))
             elif head.endswith("(uml-userspace"):
                 inner.append((int(entry.name), int(parent)))
-    return [*found, *(process for process, parent in inner if parent in (1, *found))]
+    return [*processes, *(process for process, parent in inner if parent in (1, *processes))]
 
 
 def assert_no_guests(kernel: Kernel) -> None:
@@ -100,14 +100,14 @@ def assert_no_guests(kernel: Kernel) -> None:
 
 
 def memory_files() -> set[Path]:
-    """The files in which guests have their memory."""
+    """The files that contain the memory of guests."""
     return set(Path("/dev/shm").glob("vm_file-*"))
 
 
 def test_the_same_seed_gives_the_same_records_byte_for_byte_on_one_instance_and_on_two(
     kernel: Kernel, tmp_path: Path, lasthop_main: Main
 ) -> None:
-    """Two of the runs have processes of their own, with other addresses and hashes."""
+    """Two of the runs have separate processes, with other addresses and hashes."""
     assert kernel
     levels = '[factor.control.reno]\n[factor.control.bbr]\ntcp.congestion_control = "bbr"\n'
     file = scenario(tmp_path, DOWNLOAD, STREAM, levels)
@@ -145,7 +145,7 @@ def test_a_stopped_campaign_goes_on_with_the_next_boot(
         with pytest.raises(InterruptedCampaignError):
             Campaign(plan, out).run(Threads(1), stop)
     again = Campaign(plan, out)
-    assert again.outlook().there >= 6
+    assert again.outlook().stored >= 6
     assert again.outlook().again == 0
     again.run(Threads(2), lambda _: None)
     assert again.simulated.runs == plan.runs
@@ -197,8 +197,8 @@ def test_workers_of_a_cluster_make_the_same_bytes_and_need_the_same_kernel(
         done = command(*run, "--cluster", cluster.address, "--out", tmp_path / "refused")
     assert done.returncode == 2
     assert re.search(
-        rf"Worker \S+ cannot be used: it needs the guest kernel with digest {kernel.digest[:8]} and has "
-        rf"none\. "
+        rf"Worker \S+ cannot be used: it needs the guest kernel with digest {kernel.digest[:8]}, but its "
+        rf"kernels are: none\. "
         rf"Copy {kernel.folder} to the same place there\.",
         done.stderr,
     )
@@ -231,7 +231,7 @@ def test_deliveries_are_punctual_to_the_microsecond_and_agree_with_the_model_on_
             assert guest.flows[column] == [value], column
 
 
-def test_a_page_is_loaded_and_captured_and_the_model_tells_the_same_story(
+def test_a_page_is_loaded_and_captured_as_in_the_model(
     kernel: Kernel, tmp_path: Path, lasthop_main: Main
 ) -> None:
     require_tools()
@@ -275,7 +275,7 @@ def test_an_ordinary_user_without_capabilities_gets_the_same_bytes(kernel: Kerne
         "print(json.dumps(KernelEngine(kernel).run_cell(_core.load(file).cells[0], "
         "Request(1, 1, 2)).flows))\n"
     )
-    # The kernel lies in root's home, and this tree may, too: the user gets both to read.
+    # The kernel and perhaps this tree are in root's home, which the user cannot read: copy them.
     home = Path("/tmp") / f"lasthop-user-{os.getpid()}"
     shutil.copytree(kernel.folder, home / "kernel")
     shutil.copytree(Path(_core.__file__).parent, home / "site" / "lasthop", symlinks=False)
@@ -307,13 +307,13 @@ def test_killed_at_any_moment_nothing_stays(own_kernel: Kernel, tmp_path: Path, 
         while not guests(own_kernel) and time.monotonic() < deadline:
             time.sleep(0.005)
         assert guests(own_kernel), "no guest was started"
-        # At its very start a guest checks ptrace by a child that a kill would leave (LIMITATIONS.md).
+        # At its start a guest tests ptrace with a child that would survive a kill (LIMITATIONS.md).
         time.sleep(0.2 + 0.01 * moment)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert_no_guests(own_kernel)
     left = memory_files() - before
-    time.sleep(0.2)  # a guest of a test beside this one unlinks its file at once
+    time.sleep(0.2)  # guests of concurrent tests unlink their files at once
     assert not left & memory_files()
     done = command(
         "run", file, "--engine", "kernel", "--replications", 2, "--out", tmp_path / "after", "--quiet"
@@ -380,7 +380,7 @@ int main(void)
 """
 
 
-def test_calls_made_together_go_on_as_they_say_and_take_the_time_of_calls_made_alone(
+def test_batched_system_calls_continue_and_cost_as_much_as_single_ones(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = _core.load(str(scenario(tmp_path, DOWNLOAD))).cells[0]
@@ -422,7 +422,7 @@ def test_an_atm_switch_treats_real_tcp_as_the_model_treats_its_own(kernel: Kerne
     assert guest.flows["elapsed_s"] == pytest.approx(model.flows["elapsed_s"], rel=1e-3)
 
 
-def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:
+def test_scenarios_that_a_guest_cannot_run_are_errors(kernel: Kernel) -> None:
     study = Path(_core.__file__).parent / "studies" / "published" / "atmf1998" / "study.toml"
     cell = _core.load(str(study)).cells[0]
     with pytest.raises(InputError, match='stack = "classic" runs on the model engine only'):
@@ -432,11 +432,11 @@ def test_what_a_guest_cannot_run_is_said(kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "x.toml", "--kernel", "6.12"], "--kernel names the guest kernel"),
+        (["run", "x.toml", "--kernel", "6.12"], "--kernel selects the guest kernel"),
         (["run", "x.toml", "--engine", "kernel", "--kernel", "6.21"], "did you mean"),
-        (["kernel", "info", "6.21"], "No kernel called '6.21'"),
-        (["kernel", "remove", "6.21"], "No kernel called '6.21'"),
-        (["kernel", "build", "--source", "neither"], "not a release such as 6.12"),
+        (["kernel", "info", "6.21"], "There is no kernel '6.21'"),
+        (["kernel", "remove", "6.21"], "There is no kernel '6.21'"),
+        (["kernel", "build", "--source", "neither"], "neither a release such as 6.12"),
     ],
 )
 def test_bad_requests_are_answered_in_a_sentence(
@@ -448,7 +448,7 @@ def test_bad_requests_are_answered_in_a_sentence(
     assert message in capsys.readouterr().err
 
 
-def test_without_a_kernel_the_way_to_one_is_told(
+def test_without_a_kernel_the_error_explains_how_to_build_it(
     tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
@@ -468,10 +468,10 @@ def test_a_source_that_cannot_be_changed_names_the_releases_that_can(tmp_path: P
 
 
 def apt_says(folder: Path, releases: tuple[str, ...], mirror: str = "") -> None:
-    """Put stand-ins for apt into a folder: they know these releases, and Debian's archive at this address."""
+    """Put fake apt commands into a folder: they list these releases, and Debian's archive at this address."""
     listed = "".join(f"linux-source-{release} - a kernel\\n" for release in releases)
-    for name, said in (("apt-cache", f"{listed}linux-source-6.12-rt - none\\n"), ("apt-get", mirror)):
-        (folder / name).write_text(f"#!/bin/sh\nprintf '{said}'\n")
+    for name, answer in (("apt-cache", f"{listed}linux-source-6.12-rt - none\\n"), ("apt-get", mirror)):
+        (folder / name).write_text(f"#!/bin/sh\nprintf '{answer}'\n")
         (folder / name).chmod(0o755)
 
 
@@ -480,29 +480,30 @@ def test_a_release_that_apt_does_not_know_names_the_nearest(
 ) -> None:
     apt_says(tmp_path, ("6.1", "6.12"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(InputError, match=r"apt knows no package linux-source-6\.99 \(known: 6\.1, 6\.12; "):
+    missing = r"apt does not find the package linux-source-6\.99 \(available: 6\.1, 6\.12; "
+    with pytest.raises(InputError, match=missing):
         find_source("6.99", tmp_path)
 
 
 def test_a_release_that_apt_does_not_know_is_sought_in_debians_other_suites(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stand-in for apt-cache knows 7.3 only if it is asked by the private configuration."""
+    """The fake apt-cache lists 7.3 only with the private configuration."""
     apt_says(tmp_path, ("6.12",), "Debian http://mirror.example/debian/\\n")
-    asked = tmp_path / "asked"
+    log = tmp_path / "asked"
     (tmp_path / "apt-get").write_text(
-        f"#!/bin/sh\necho \"$@\" >>{asked}\nprintf 'Debian http://mirror.example/debian/\\n'\n"
+        f"#!/bin/sh\necho \"$@\" >>{log}\nprintf 'Debian http://mirror.example/debian/\\n'\n"
     )
     (tmp_path / "apt-cache").write_text(
         '#!/bin/sh\ncase "$*" in *Dir::State::Lists=*) echo linux-source-7.3 - new;; esac\n'
         "echo linux-source-6.12 - old\n"
     )
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(InputError, match=r"nor have Debian's other suites one \(known: 6\.12, 7\.3; "):
+    with pytest.raises(InputError, match=r"not even in Debian's other suites \(available: 6\.12, 7\.3; "):
         find_source("7.4", tmp_path)
     (source_file,) = (tmp_path / "apt" / "sources").iterdir()
     assert "URIs: http://mirror.example/debian/\n" in source_file.read_text()
-    update = next(line for line in asked.read_text().splitlines() if "update" in line)
+    update = next(line for line in log.read_text().splitlines() if "update" in line)
     for folder in ("Dir::Etc::sourceparts", "Dir::State::Lists", "Dir::State::status", "Dir::Cache"):
         assert f"{folder}={tmp_path}/" in update
 
@@ -518,40 +519,42 @@ def test_debians_other_suites_have_the_newest_release_and_leave_apt_as_it_is(tmp
 
 
 @pytest.mark.parametrize(
-    ("known", "chosen", "why"),
+    ("available", "chosen", "why"),
     [
         (
             ("6.1", "6.12", "6.9"),
             "6.12",
-            "the newest of the releases here (6.1, 6.9, 6.12); it lacks seccomp, which",
+            "the newest available release (6.1, 6.9, 6.12); it lacks seccomp, new in",
         ),
-        (("6.12", "6.17", "7.2"), "7.2", "the newest of the releases here (6.12, 6.17, 7.2); it has seccomp"),
-        (("6.12", "7.3"), "7.3", "the newest of the releases here (6.12, 7.3); it has seccomp"),
+        (("6.12", "6.17", "7.2"), "7.2", "the newest available release (6.12, 6.17, 7.2); it has seccomp"),
+        (("6.12", "7.3"), "7.3", "the newest available release (6.12, 7.3); it has seccomp"),
     ],
 )
-def test_the_newest_source_is_taken_unless_one_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...], chosen: str, why: str
+def test_the_newest_source_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, available: tuple[str, ...], chosen: str, why: str
 ) -> None:
-    """A stand-in program says what apt would say; the sources are as good as installed."""
-    apt_says(tmp_path, known, "Debian http://mirror.example/debian/\\n")
+    """Fake programs print what apt would print; the sources count as installed."""
+    apt_says(tmp_path, available, "Debian http://mirror.example/debian/\\n")
     (tmp_path / f"linux-source-{chosen}.tar.xz").write_bytes(b"")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(source, "_INSTALLED", tmp_path)
-    found = find_source(None, tmp_path)
-    assert (found.release, found.origin) == (chosen, f"linux-source-{chosen}")
-    assert found.choice.startswith(why)
-    assert ("with --source 7.3" in found.choice) == (chosen != "7.3")
+    choice = find_source(None, tmp_path)
+    assert (choice.release, choice.origin) == (chosen, f"linux-source-{chosen}")
+    assert choice.choice.startswith(why)
+    assert ("with --source 7.3" in choice.choice) == (chosen != "7.3")
     assert find_source(chosen, tmp_path).choice == "named with --source"
 
 
-def test_without_any_source_the_way_to_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_source_the_error_explains_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(source, "_INSTALLED", tmp_path)
     with pytest.raises(InputError, match=r"apt-get update.* --source PATH"):
         find_source(None, tmp_path)
 
 
-def test_a_listed_kernel_can_be_told_about(
+def test_a_listed_kernel_can_be_described(
     kernel: Kernel, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("kernel", "list") == 0
@@ -559,10 +562,10 @@ def test_a_listed_kernel_can_be_told_about(
     assert kernel in kernels()
     assert kernel.folder.parent == store()
     assert lasthop_main("kernel", "info", kernel.name) == 0
-    told = capsys.readouterr().out
-    assert kernel.info.version in told
-    assert kernel.digest in told
-    assert kernel.info.choice in told
+    output = capsys.readouterr().out
+    assert kernel.info.version in output
+    assert kernel.digest in output
+    assert kernel.info.choice in output
 
 
 def test_kernels_of_versions_that_say_more_of_them_are_listed(

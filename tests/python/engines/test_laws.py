@@ -21,7 +21,7 @@ BDP = PACKETS_PER_S * RTT_S
 
 
 def ware(flows: int, queue_packets: float) -> float:
-    """Share of `flows` BBR flows beside loss-based ones: Ware et al. (IMC 2019), equations 9 to 11."""
+    """Share of `flows` BBR flows with loss-based ones: Ware et al. (IMC 2019), equations 9 to 11."""
     p = max(0.0, 0.5 - BDP / (2 * queue_packets) - 4 * flows / queue_packets)
     probing = (queue_packets / PACKETS_PER_S + 0.2 + RTT_S) / 10
     return (1 - p) * (1 - probing)
@@ -84,8 +84,8 @@ def test_wares_formula_is_that_of_the_paper() -> None:
     assert ware(1, BDP) == pytest.approx(1 - 0.28 / 10)
 
 
-def test_shares_of_bbr_beside_reno_are_as_near_to_wares_formula_as_its_authors_say(tmp_path: Path) -> None:
-    """They state a median error of 8 % beside Reno, over 1 to 32 BBR flows and buffers of 1 to 64."""
+def test_shares_of_bbr_with_reno_are_as_near_to_wares_formula_as_its_authors_state(tmp_path: Path) -> None:
+    """They state a median error of 8 % against Reno, over 1 to 32 BBR flows and buffers of 1 to 64."""
     counts, buffers = (1, 2, 4, 8, 16, 32), (33, 133, 533)
     text = f"""
 replications = 1

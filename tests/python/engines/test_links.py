@@ -65,8 +65,8 @@ def test_reno_follows_the_equation_of_rfc_5348_under_random_loss(
     # Packets of 1500 bytes, in which each bit may be wrong.
     value = loss if key == "loss" else -math.expm1(math.log1p(-loss) / (8 * 1500))
     cell = only_cell(tmp_path / "reno.toml", RENO.format(loss=f"{key} = {value:.12f}"))
-    found = cell.run(1, 1, 5).flows["throughput_Bps"]
-    assert sum(found) / 5 == pytest.approx(equation(loss, 0.1, 1460), rel=0.1)
+    actual = cell.run(1, 1, 5).flows["throughput_Bps"]
+    assert sum(actual) / 5 == pytest.approx(equation(loss, 0.1, 1460), rel=0.1)
 
 
 SLOTS = """
@@ -98,7 +98,7 @@ def test_a_transfer_takes_the_time_of_its_slots_and_headers(tmp_path: Path) -> N
 
     vj = 'header_compression = "vj"'
     for slots, bits in (("1 CS-1", 9_050), ("4 CS-2", 53_600), ("3 TCH/F14.4", 43_200)):
-        # The first and last round trips cost something.
+        # The first and last round trips reduce it.
         assert goodput(slots) == pytest.approx(bits / 8 * 256 / 296, rel=0.1)
     assert goodput("1 CS-1", vj) / goodput("1 CS-1") == pytest.approx(296 / 259, rel=0.01)
 
@@ -127,7 +127,7 @@ def test_each_link_of_the_example_does_what_it_says() -> None:
     assert time["duplicates"] == pytest.approx(time["clean"], rel=0.01)
 
 
-def test_a_corrupt_packet_is_told_from_a_lost_one() -> None:
+def test_corrupt_and_lost_packets_are_distinguished() -> None:
     events = traced(cells()["corrupt"], 1, 1, 1).packets["event"]
     assert "dropped-corrupt" in events
     assert "dropped-error" not in events
@@ -146,7 +146,7 @@ def test_real_tcp_meets_the_same_links(kernel: Kernel, level: str) -> None:
     cell = cells()[level]
     guest, model = KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows, cell.run(1, 1, 1).flows
     assert guest["outcome"] == ["closed"]
-    # The same packets are hit, as long as both have sent the same number.
+    # The same packets are affected, as long as both have sent the same number.
     if level in ("random", "bursts", "corrupt"):
         assert guest["data_drops_error"][0] == pytest.approx(model["data_drops_error"][0], rel=0.25)
     assert guest["elapsed_s"][0] == pytest.approx(model["elapsed_s"][0], rel=0.1)
@@ -242,14 +242,14 @@ def test_a_larger_initial_window_helps_as_its_example_claims() -> None:
 def test_latecomers_on_a_cellular_link_find_what_the_example_claims() -> None:
     cells = _core.load(str(EXAMPLE.parent / "cellular.toml")).cells
     rows = {cell.levels["queue"]: pl.DataFrame(cell.run(1, 1, 5).flows) for cell in cells}
-    found = {}
+    actual = {}
     for queue, flows in rows.items():
         assert set(flows["outcome"]) == {"closed"}
         assert flows.height == 5 * 25
         late = flows.filter(pl.col("flow").str.starts_with("late"))
         resent = flows["retransmitted_packets"].sum() / flows["sent_packets"].sum()
         end = (flows["start_s"] + flows["elapsed_s"]).max()
-        found[queue] = late["elapsed_s"].median(), flows["queue_delay_median_s"].median(), resent, end
-    assert found["drop-tail"][:3] == pytest.approx((13.3, 1.1, 0.08), rel=0.1)
-    assert found["fq_codel"][:3] == pytest.approx((8.4, 0.036, 0.3), rel=0.1)
-    assert found["fq_codel"][3] == pytest.approx(found["drop-tail"][3], rel=0.05)
+        actual[queue] = late["elapsed_s"].median(), flows["queue_delay_median_s"].median(), resent, end
+    assert actual["drop-tail"][:3] == pytest.approx((13.3, 1.1, 0.08), rel=0.1)
+    assert actual["fq_codel"][:3] == pytest.approx((8.4, 0.036, 0.3), rel=0.1)
+    assert actual["fq_codel"][3] == pytest.approx(actual["drop-tail"][3], rel=0.05)

@@ -71,7 +71,7 @@ def times(packets: pl.DataFrame, event: str) -> pl.Series:
 def test_the_same_seed_gives_the_same_records_byte_for_byte_with_losses_and_bbr(
     kernel: Kernel, tmp_path: Path, lasthop_main: Callable[..., int]
 ) -> None:
-    """Two of the runs have processes of their own, with other addresses and hashes."""
+    """Two of the runs have separate processes, with other addresses and hashes."""
     assert kernel
     file = scenario(tmp_path, LOSSES, DOWNLOAD, control="bbr")
     records = []
@@ -91,7 +91,7 @@ def test_a_lone_packet_takes_the_stated_delay(kernel: Kernel, tmp_path: Path) ->
     results, packets = recorded(kernel, scenario(tmp_path, stream("100 kbit/s", "10 s"), delay="33.333 ms"))
     sent, delivered = times(packets, "sent"), times(packets, "delivered")
     assert sent.len() == delivered.len() == 85
-    # Nothing is added for its own length: HTB releases packets for which its bucket has room.
+    # Its own transmission time does not count: HTB releases packets that fit its bucket.
     late = delivered - sent - LAN_NS - 33_333_000
     assert 0 <= late.min() <= late.max() < 5000  # type: ignore[operator]
     assert results.runs["lateness_max_us"][0] < 5.0
@@ -103,14 +103,14 @@ def test_a_lone_packet_takes_the_stated_delay(kernel: Kernel, tmp_path: Path) ->
 def test_a_saturating_flow_leaves_at_the_stated_rate(
     kernel: Kernel, tmp_path: Path, rate_bits: int, overhead: int
 ) -> None:
-    one = f'[{{ name = "all", rate = "{rate_bits} bit/s", default = true }}]'
-    htb = f'down.htb = {{ overhead = "{overhead} B", class = {one} }}\n'
+    classes = f'[{{ name = "all", rate = "{rate_bits} bit/s", default = true }}]'
+    htb = f'down.htb = {{ overhead = "{overhead} B", class = {classes} }}\n'
     # The delay is short enough that netem's limit, which counts delayed packets, does not hold the flow back.
     load = stream(f"{2 * rate_bits} bit/s", f"{4_000_000 / rate_bits} s")
     file = scenario(tmp_path, htb, load, rate="100 Mbit/s", delay="5 ms")
     results, packets = recorded(kernel, file)
     delivered = times(packets, "delivered")
-    # The second packet may go at once with the first one, from the bucket.
+    # The second packet may leave at once with the first, from the bucket.
     steady = delivered[10:]
     measured = (steady.len() - 1) * (1500 + overhead) * 8e9 / (steady[-1] - steady[0])
     assert measured == pytest.approx(rate_bits, rel=1e-4)
@@ -119,7 +119,7 @@ def test_a_saturating_flow_leaves_at_the_stated_rate(
     assert depths.max() == 40, "netem's limit"
 
 
-def test_losses_are_as_likely_as_stated_and_are_none_of_the_queue(kernel: Kernel, tmp_path: Path) -> None:
+def test_losses_are_as_likely_as_stated_and_not_counted_for_the_queue(kernel: Kernel, tmp_path: Path) -> None:
     count = 4246
     file = scenario(tmp_path, LOSSES, stream("500 kbit/s", "100 s"))
     results, packets = recorded(kernel, file)
@@ -189,7 +189,7 @@ up.queue = { discipline = "codel", limit = "1000 packets" }
 
 
 def both_routers(kernel: Kernel, folder: Path, queue: str, *parts: str) -> list[pl.DataFrame]:
-    """Run a scenario with Linux' own discipline and with the model of it; return the flows of each."""
+    """Run a scenario with Linux' discipline and with its model; return the flows of each."""
     head = SCENARIO[: SCENARIO.index("down.queue")] + SCENARIO[SCENARIO.index("tcp.profile") :].replace(
         "CONTROL", "cubic"
     )
@@ -213,7 +213,7 @@ def red(low: int, high: int, probability: float, *keys: str) -> str:
 @pytest.mark.parametrize(
     ("queue", "ecn", "drops"),
     [
-        # Adjacent thresholds leave nothing to chance.
+        # Adjacent thresholds make drops deterministic.
         (red(29_999, 30_000, 1), False, "data_drops_red"),
         (red(29_999, 30_000, 1, "ecn"), True, "data_drops_red"),
         (red(29_999, 30_000, 0.5, "adaptive"), False, "data_drops_red"),

@@ -67,7 +67,7 @@ print(len(received), time.monotonic() - start, received[:80].decode())
 
 
 def serve(port: int, reply: str) -> str:
-    """Command line of a server that sends what the Python expression `reply` gives to each who connects."""
+    """Command line of a server that sends the value of the Python expression `reply` to each client."""
     source = (
         f"import socket; listener = socket.create_server((str(), {port}));\n"
         f"while True:\n connection = listener.accept()[0]; connection.sendall({reply}); connection.close()"
@@ -164,7 +164,7 @@ def test_a_mahimahi_trace_sets_the_pace(tmp_path: Path, link: tuple[str, ...]) -
     assert delivered_bytes <= 1500 * (float(seconds) / 0.01 + 5)
 
 
-def test_what_is_wrong_is_said_in_a_paragraph(tmp_path: Path) -> None:
+def test_errors_are_one_paragraph(tmp_path: Path) -> None:
     trace = tmp_path / "bad.trace"
     trace.write_text("5\n4\n")
     changing = str(EXAMPLES / "handover.toml"), "--only", "handover=slow-in-between,frto=off"
@@ -188,7 +188,7 @@ def test_every_preset_is_a_scenario_with_its_source() -> None:
     listed = run_shell("--list").stdout.splitlines()
     end = listed.index("")
     assert [line.split()[0] for line in listed[:end]] == list(presets())
-    assert "the TCP of the model is linux-2.4, where today's is linux-6" in listed[end + 1]
+    assert "the TCP of the model is linux-2.4, while today's is linux-6" in listed[end + 1]
     for file in presets().values():
         assert len(_core.load(str(file)).cells) == 1
         assert file.read_text().startswith("# "), f"{file.name} does not say where its numbers come from"
@@ -332,7 +332,7 @@ big.sendto(bytes(8000), ("10.0.0.1", 9))
 
 
 class Emulator:
-    """The emulator's process alone, without the command line before it."""
+    """The emulator's process without the command line."""
 
     def __init__(self, mark: str, command: list[str], server: str | None = None) -> None:
         study = _core.load(str(presets()["lte"]))
@@ -364,19 +364,19 @@ class Emulator:
 
     def processes(self) -> list[int]:
         """Return the processes that have the mark in their environment, wherever they are; no zombies."""
-        found = []
+        numbers = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 environment = (folder / "environ").read_bytes()
             except OSError:
                 continue
             if self._mark in environment.split(b"\0"):
-                found.append(int(folder.name))
-        return sorted(found)
+                numbers.append(int(folder.name))
+        return sorted(numbers)
 
 
 def host_state() -> dict[str, object]:
-    """Return what an emulator could have changed: links, routes, named namespaces, sysctls."""
+    """Return the state that an emulator could change: links, routes, named namespaces, sysctls."""
 
     def output(*command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -386,7 +386,7 @@ def host_state() -> dict[str, object]:
             if file.is_file() and os.access(file, os.R_OK):
                 try:
                     yield str(file), file.read_text()
-                except OSError:  # some want a value written first
+                except OSError:  # some need a value first
                     continue
 
     return {
@@ -398,7 +398,7 @@ def host_state() -> dict[str, object]:
 
 
 def python_for_everyone() -> str:
-    """Return an interpreter that an ordinary user may start and that can load the extension."""
+    """Return an interpreter that an ordinary user can start and that can load the extension."""
     for candidate in (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin")):
         if candidate is None:
             continue

@@ -1,4 +1,4 @@
-"""Replications on the live engine: the same tables as from the model engine, from this machine's own TCP."""
+"""Replications on the live engine: the same tables as from the model engine, with this machine's TCP."""
 
 from __future__ import annotations
 
@@ -212,8 +212,8 @@ def test_a_page_is_loaded_in_real_http(tmp_path: Path, page: str, server: str) -
     # its end.
     assert live.flows["outcome"] == model.flows["outcome"]
     assert live.flows["sent_bytes"] == model.flows["sent_bytes"]
-    said = [difference["what"].startswith("server") for difference in live.facts["differences"]]
-    assert any(said) == (server == "nginx")
+    is_server = [difference["what"].startswith("server") for difference in live.facts["differences"]]
+    assert any(is_server) == (server == "nginx")
 
 
 def test_a_captured_page_shows_its_messages(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_the_window_grows_as_the_scenario_says(tmp_path: Path, algorithm: str) -
     assert first == pytest.approx(share * before, abs=1.5)
 
 
-def test_hosts_remember_within_a_chain_only_if_asked(tmp_path: Path) -> None:
+def test_hosts_keep_state_within_a_chain_only_on_request(tmp_path: Path) -> None:
     losses = {}
     for cached in ("true", "false"):
         flows_of = f"cached_metrics = {cached}\n" + DOWNLOAD
@@ -346,7 +346,7 @@ def test_the_command_leaves_what_the_model_engine_leaves(
     code = lasthop_main("run", file, "--engine", "live", "--out", out)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["identity"]["engine"] == "live"
-    assert any(found["what"].startswith("recovery") for found in manifest["live"]["differences"][""])
+    assert any(deviation["what"].startswith("recovery") for deviation in manifest["live"]["differences"][""])
     runs = pl.read_parquet(out / "runs.parquet")
     assert {"valid", "lateness_p999_us"} <= set(runs.columns)
     assert code == (0 if runs["valid"].all() else 3)
@@ -355,7 +355,7 @@ def test_the_command_leaves_what_the_model_engine_leaves(
     assert "Linux marks lost segments by RFC 6675" in report
     capsys.readouterr()
     assert lasthop_main("run", file, "--out", out) == 2
-    assert "holds results of the engine live, not of model" in capsys.readouterr().err
+    assert "contains results of the engine live, not of model" in capsys.readouterr().err
 
 
 def test_a_live_run_is_captured_like_one_of_the_model(
@@ -496,7 +496,7 @@ count = 2
 
 
 def test_every_kind_of_traffic_runs_on_real_sockets(tmp_path: Path) -> None:
-    """All at once: what goes in is what the model sends, and every flow ends with the metrics of its kind."""
+    """All at once: they send the same data as in the model, and every flow has the metrics of its kind."""
     (tmp_path / "course.csv").write_text(
         "time_s,rate_bps,delay_s\n0,4000000,0.02\n0.4,1000000,0.03\n", encoding="utf-8"
     )
@@ -547,7 +547,7 @@ DISCIPLINES = (
 
 
 def test_every_queue_discipline_serves_a_class_on_this_machines_clock(tmp_path: Path) -> None:
-    """All at once, each in a class of its own: RED, which has no name of its own, is the last."""
+    """All at once, each in its own class; the last is RED, which has no own name."""
     red = (
         "red = { min = '5 kB', max = '9 kB', max_probability = 0.1, weight = 0.1, avpkt = '1 kB', "
         "gentle = true }"

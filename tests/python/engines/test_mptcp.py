@@ -81,10 +81,10 @@ def test_each_flow_has_its_own_subflows_and_their_sums(
     flows: Callable[..., dict[str, dict[str, object]]],
 ) -> None:
     text = TWO_WAYS + FLOW.format(name="up", direction="up") + FLOW.format(name="down", direction="down")
-    found = flows(text)
-    assert set(found) == {"up", "down", "up/wifi", "up/lte", "down/wifi", "down/lte"}
+    actual = flows(text)
+    assert set(actual) == {"up", "down", "up/wifi", "up/lte", "down/wifi", "down/lte"}
     for name in ("up", "down"):
-        whole, parts = found[name], [found[f"{name}/{way}"] for way in ("wifi", "lte")]
+        whole, parts = actual[name], [actual[f"{name}/{way}"] for way in ("wifi", "lte")]
         assert [row["part_of"] for row in (whole, *parts)] == [None, name, name]
         assert [row["role"] for row in parts] == [f"{name}/wifi", f"{name}/lte"]
         assert whole["outcome"] == "closed"
@@ -96,7 +96,7 @@ def test_each_flow_has_its_own_subflows_and_their_sums(
         assert 0.0499 < parts[1]["rtt_min_s"] < 0.08
         assert all(part["sent_bytes"] > 0.2e6 for part in parts)
         assert 6e6 <= whole["sent_bytes"] < 6.6e6
-    assert flows(text, "again") == found, "every run gives the same bytes"
+    assert flows(text, "again") == actual, "every run gives the same bytes"
 
 
 def test_captures_show_the_kernels_own_options(lasthop_main: Main, tmp_path: Path, kernel: Kernel) -> None:
@@ -107,14 +107,14 @@ def test_captures_show_the_kernels_own_options(lasthop_main: Main, tmp_path: Pat
     folder = tmp_path / "captures"
     assert lasthop_main("export", file, "--engine", "kernel", "--out", folder) == 0
 
-    def shown(point: str, filter_: str) -> list[str]:
+    def fields(point: str, filter_: str) -> list[str]:
         return [source for (source,) in tshark(folder / f"{point}.pcapng", ("ip.src",), "-Y", filter_)]
 
     # RFC 8684, section 3.1 and 3.2: the first subflow is capable, the second one joins.
-    assert shown("wifi-up-in", "tcp.flags.syn==1 && tcp.options.mptcp.subtype==0") == ["10.0.1.1"]
-    assert shown("lte-up-in", "tcp.flags.syn==1 && tcp.options.mptcp.subtype==1") == ["10.0.1.102"]
-    assert set(shown("lte-up-in", "tcp.len>0")) == {"10.0.1.102"}
-    assert set(shown("wifi-up-in", "tcp.len>0")) == {"10.0.1.1"}
+    assert fields("wifi-up-in", "tcp.flags.syn==1 && tcp.options.mptcp.subtype==0") == ["10.0.1.1"]
+    assert fields("lte-up-in", "tcp.flags.syn==1 && tcp.options.mptcp.subtype==1") == ["10.0.1.102"]
+    assert set(fields("lte-up-in", "tcp.len>0")) == {"10.0.1.102"}
+    assert set(fields("wifi-up-in", "tcp.len>0")) == {"10.0.1.1"}
 
 
 def test_a_scheduler_that_the_kernel_lacks_is_refused(

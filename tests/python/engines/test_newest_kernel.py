@@ -16,7 +16,7 @@ from lasthop import _core
 from lasthop.engines.engine import Request
 from lasthop.engines.kernel.build import Wanted, build
 from lasthop.engines.kernel.kernel_engine import KernelEngine
-from lasthop.engines.kernel.store import Kernel, keep
+from lasthop.engines.kernel.store import Kernel, save
 from test_kernel import DOWNLOAD, command, scenario
 from test_linux_router import both_routers, stream
 from test_live import program
@@ -25,7 +25,7 @@ from test_programs import run_guest
 pytestmark = pytest.mark.long(by_hand="compiles a kernel of its own")
 
 RELEASE = "7.3"
-# How far the processor's counter comes in a second, in milliseconds.
+# Measures how far the processor's counter advances in a second, in milliseconds.
 COUNTER = r"""
 #include <stdio.h>
 #include <time.h>
@@ -43,7 +43,7 @@ int main(void)
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of its own, so that the default kernel of this machine stays as it is."""
+    """A separate cache, so that the default kernel of this machine stays unchanged."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -58,8 +58,8 @@ def seccomp(cache: Path) -> Kernel:
 
 @pytest.fixture(scope="module")
 def traced(seccomp: Kernel) -> Kernel:
-    """The same kernel, which follows its processes by ptrace."""
-    return keep("traced", seccomp.program, replace(seccomp.info, seccomp=False))
+    """The same kernel, tracing its processes with ptrace."""
+    return save("traced", seccomp.program, replace(seccomp.info, seccomp=False))
 
 
 def test_it_says_what_it_can_do(seccomp: Kernel) -> None:
@@ -113,7 +113,7 @@ def test_dualpi2_of_linux_and_of_the_model_hold_the_same_delay(seccomp: Kernel, 
 def test_accurate_ecn_of_linux_and_of_the_model_take_the_same_marks(
     seccomp: Kernel, tmp_path: Path, option: str
 ) -> None:
-    """CoDel leaves nothing to chance."""
+    """CoDel is deterministic."""
     queue = 'discipline = "codel", limit = "1000 packets", ecn = true'
     tcp = f"tcp.ecn = true\ntcp.accurate_ecn = true\ntcp.accurate_ecn_option = {option}\n"
     linux, model = both_routers(seccomp, tmp_path, queue, tcp, DOWNLOAD)

@@ -49,13 +49,13 @@ def test_the_example_runs(lasthop_main: Main, capsys: pytest.CaptureFixture[str]
     assert set(flows["outcome"]) == {"closed"}
     assert flows["sent_bytes"].min() >= 2_000_000  # type: ignore[operator]
     assert lasthop_main("explain", EXAMPLES / "quic.toml", "--only", "neighbour=tcp", "--flow", "quic") == 0
-    told = capsys.readouterr().out.split("\n\n", 1)[1]
+    output = capsys.readouterr().out.split("\n\n", 1)[1]
     quic = flows.filter(flow="quic").row(0, named=True)
-    assert told.count("Recovery period because of a loss") == quic["fast_retransmits"] > 0
-    assert told.count("  Probe timeout") == quic["timeouts"]
-    assert "packet threshold 3; RFC 9002" in " ".join(told.split())
-    # Words of TCP alone.
-    assert not any(word in told for word in ("SYN", "FIN", "SACK", "duplicate", "segment", "RTO"))
+    assert output.count("Recovery period because of a loss") == quic["fast_retransmits"] > 0
+    assert output.count("  Probe timeout") == quic["timeouts"]
+    assert "packet threshold 3; RFC 9002" in " ".join(output.split())
+    # TCP's terms.
+    assert not any(word in output for word in ("SYN", "FIN", "SACK", "duplicate", "segment", "RTO"))
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
@@ -245,7 +245,7 @@ def test_http3_and_quic_belong_together(
         (PAGE, "`flow[0].quic.migration`: no link changes, so the client never migrates"),
     ],
 )
-def test_who_cannot_move_is_told_so(
+def test_hosts_that_cannot_migrate_are_errors(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path, scenario: str, message: str
 ) -> None:
     (tmp_path / "moving.toml").write_text(scenario + "quic = { migration = true }\n")
@@ -382,11 +382,11 @@ def test_a_call_is_datagrams_in_captures_and_in_its_story(
     assert not any(malformed for _, malformed in packets)
     capsys.readouterr()
     assert lasthop_main("explain", scenario) == 0
-    told = capsys.readouterr().out
-    assert "call: QUIC (RFC 9221), server to client, 200 frames of 172 bytes, numbered from 0." in told
-    assert f"5 lost ({call['voice_loss'] * 100:.2f} %), 0 late" in told
-    assert f"0 router queue full, 0 RED, {call['data_drops_error']} link." in told
-    assert f"{call['received_packets']} of 200 packets arrived" in told
+    output = capsys.readouterr().out
+    assert "call: QUIC (RFC 9221), server to client, 200 frames of 172 bytes, numbered from 0." in output
+    assert f"5 lost ({call['voice_loss'] * 100:.2f} %), 0 late" in output
+    assert f"0 router queue full, 0 RED, {call['data_drops_error']} link." in output
+    assert f"{call['received_packets']} of 200 packets arrived" in output
 
 
 OUTAGE = """
@@ -402,23 +402,23 @@ quic = { congestion_control = "newreno" }
 """
 
 
-def test_persistent_congestion_and_its_probes_are_told(
+def test_persistent_congestion_and_its_probes_are_explained(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Everything is lost for 4 s: ever later probes, then a window of two packets (RFC 9002, section 7.6)."""
+    """Everything is lost for 4 s: probes, then a window of two packets (RFC 9002, section 7.6)."""
     (tmp_path / "outage.csv").write_text(
         "time_s,rate_bps,delay_s,loss\n0,4000000,0.03,0\n2,4000000,0.03,1\n6,4000000,0.03,0\n"
     )
     scenario = tmp_path / "outage.toml"
     scenario.write_text(OUTAGE)
     assert lasthop_main("explain", scenario) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Persistent congestion: all that was sent for longer than three probe timeouts was lost" in told
-    assert "Probe timeout, 3 in a row (RFC 9002, section 6.2)" in told
-    assert "(persistent congestion" not in told
-    assert "(1 x persistent congestion)" in told
-    assert "-> 2, ssthresh" in told
-    assert "Closed: all data has been acknowledged" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Persistent congestion: all that was sent for longer than three probe timeouts was lost" in output
+    assert "Probe timeout, 3 in a row (RFC 9002, section 6.2)" in output
+    assert "(persistent congestion" not in output
+    assert "(1 x persistent congestion)" in output
+    assert "-> 2, ssthresh" in output
+    assert "Closed: all data has been acknowledged" in output
 
 
 def test_a_picture_shows_data_acknowledgments_and_what_is_sent_again(tmp_path: Path) -> None:
@@ -429,13 +429,13 @@ def test_a_picture_shows_data_acknowledgments_and_what_is_sent_again(tmp_path: P
     overview = overviewed(cell, 1, 1, 1)
     assert sum(overview.packets["fresh_bytes"]) == 400_000
     sequence, window, times = panels(TraceTables.of(overview, Facts.of(cell)), ["sequence", "cwnd", "rtt"])
-    shown = {layer.mark.name: len(layer.x) for layer in sequence.layers}
-    assert shown["segment sent"] == record["sent_packets"] - record["retransmitted_packets"]
-    assert shown["retransmission of lost data"] >= record["retransmitted_packets"] / 2 > 5
-    assert shown["acknowledged"] > 50
-    assert not shown.keys() & {"advertised window", "SACK block", "fast retransmission"}
+    marks = {layer.mark.name: len(layer.x) for layer in sequence.layers}
+    assert marks["segment sent"] == record["sent_packets"] - record["retransmitted_packets"]
+    assert marks["retransmission of lost data"] >= record["retransmitted_packets"] / 2 > 5
+    assert marks["acknowledged"] > 50
+    assert not marks.keys() & {"advertised window", "SACK block", "fast retransmission"}
     assert {layer.mark.quantity for layer in window.layers} >= {"cwnd", "ssthresh"}
-    # No host of QUIC tells its timeout.
+    # QUIC hosts do not report their timeout.
     assert "RTO" not in {layer.mark.quantity for layer in times.layers}
 
 

@@ -1,4 +1,4 @@
-"""Relays: in the model beside real sockets, in stories, captures and pictures, and what is refused."""
+"""Relays: the model compared with real sockets, explanations, captures, pictures and errors."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ flow.file.bytes = "2 MB"
 
 @pytest.fixture
 def halves(split: Path, tmp_path: Path, lasthop_main: Main) -> Path:
-    """Return results of a relayed flow beside another, at two sizes."""
+    """Return results of a relayed flow with another flow, at two sizes."""
     split.write_text(SPLIT + TWO_SIZES, encoding="utf-8")
     out = tmp_path / "halves"
     assert lasthop_main("run", split, "--replications", "3", "--out", out, "--quiet") == 0
@@ -177,17 +177,17 @@ def test_a_whole_flow_is_part_of_nothing_for_sql_and_for_python(
 def test_halves_of_a_flow_enter_no_average_and_no_comparison_unless_a_role_asks_for_them(
     halves: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def said(*arguments: object) -> str:
+    def output_of(*arguments: object) -> str:
         assert lasthop_main(*arguments) == 0
         return capsys.readouterr().out
 
-    left_out = "Left out: connections that carry parts of flows (file/peer-side, file/host-side)."
+    left_out = "Not shown: connections that carry parts of flows (file/peer-side, file/host-side)."
     comparison = ("results", "compare", halves, "--reference", "size=small", "--metric")
-    for text in (said("results", "show", halves), said(*comparison, "elapsed_s")):
+    for text in (output_of("results", "show", halves), output_of(*comparison, "elapsed_s")):
         assert left_out in text
         assert "-side" not in text.replace(left_out, "")
         assert "flow=file" in text
-    assert "large" in said(*comparison, "rtt_median_s", "--role", "file/peer-side")
+    assert "large" in output_of(*comparison, "rtt_median_s", "--role", "file/peer-side")
     assert lasthop_main("results", "compare", *comparison[1:], "rtt_median_s", "--role", "file") == 2
     assert lasthop_main("plot", halves, "--y", "cwnd_max", "--role", "file/host-side", "--out", "p.svg") == 0
     # An analysis of variance and a claim take the mean over a run's flows: two, not four.
@@ -208,7 +208,9 @@ def test_halves_of_a_flow_enter_no_average_and_no_comparison_unless_a_role_asks_
     assert list(records.values("throughput_Bps", ("fil*",), ("small",))) == of_file.to_list()
     assert list(records.values("throughput_Bps", ("*/host-side",), ("small",))) == of_half.to_list()
     # Shares of the throughput add up to one without the halves.
-    (section,) = (one for one in read_sections(halves, ["throughput_share"]) if one.title == "Flows")
+    (section,) = (
+        section_ for section_ in read_sections(halves, ["throughput_share"]) if section_.title == "Flows"
+    )
     shares = section.rows.group_by("size", "replication").agg(pl.col("throughput_share").sum())
     assert shares["throughput_share"].to_list() == pytest.approx([1.0] * 6)
 

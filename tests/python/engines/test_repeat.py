@@ -1,4 +1,4 @@
-"""`lasthop shell`: real programs behind the last hop, many times, as a normal results folder."""
+"""`lasthop shell`: replications of real programs behind the last hop, as a normal results folder."""
 
 from __future__ import annotations
 
@@ -128,16 +128,16 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     get = f"python3 {tmp_path / 'get.py'}"
     repeat += ["--command", f"whole={get} page", "--command", f"missing={get} nothing"]
     assert lasthop_main(*repeat) in (0, 3)  # 3 on a machine too busy to be punctual
-    said = capsys.readouterr().out
-    assert "The program failed in 2 of 4 runs (exit code 22)." in said
-    assert re.search(r"Programs: median of .*\n\n.*program time", said)
+    output = capsys.readouterr().out
+    assert "The program failed in 2 of 4 runs (exit code 22)." in output
+    assert re.search(r"Programs: median of .*\n\n.*program time", output)
 
     runs = pl.read_parquet(out / "runs.parquet")
     assert runs["command"].to_list() == ["whole"] * 2 + ["missing"] * 2
     assert runs["program"].to_list() == runs["command"].to_list()
     assert runs["exit_code"].to_list() == [0, 0, 22, 22]
     whole = runs.filter(command="whole")
-    # The server may need a try or more to be there; the last one takes two round trips and the bytes' time.
+    # Connecting may need several tries; the last one takes two round trips and the transmission time.
     least_s = 2 * 0.04 + BYTES * 8 / 4e6
     assert (whole["printed_took_all_s"] > least_s).all()
     assert (whole["printed_bytes"] == BYTES).all()
@@ -156,14 +156,14 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
         assert row["cwnd_max"] > 10
         assert row["elapsed_s"] < 2
 
-    # No TCP of the scenario's is compared with Linux', so the report has nothing to say of engines.
+    # No TCP of the scenario is compared with that of Linux, so the report has no part on engines.
     report = (out / "report.html").read_text(encoding="utf-8")
     assert 'id="engines"' not in report
     assert "<title>whole and missing behind link" in report
     rows = pl.read_csv(out / "summary.csv").filter(metric="printed_took_all_s", statistic="median")
     assert dict(rows.select("flow", "replications").iter_rows())["whole"] == 2
 
-    # Nothing is run again; another command reads the folder; the scenario is one that 'run' takes.
+    # Nothing runs again; another command reads the folder; 'run' accepts the scenario.
     assert lasthop_main(*repeat) in (0, 3)
     assert "is complete: 4 runs" in capsys.readouterr().out
     assert lasthop_main("results", "show", out, "--metric", "program_s") == 0
@@ -173,28 +173,28 @@ def test_programs_over_the_levels_of_factors_are_results_as_all_others(
     assert "a real program needs real hosts" in capsys.readouterr().err
 
 
-def test_an_edited_program_or_file_runs_anew_and_alone(
+def test_only_an_edited_program_or_file_runs_again(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, data, kept = tmp_path / "out", tmp_path / "data", tmp_path / "kept"
+    out, data, stored = tmp_path / "out", tmp_path / "data", tmp_path / "kept"
     data.mkdir()
-    kept.mkdir()
+    stored.mkdir()
     (data / "number").write_text("1", encoding="utf-8")
     edited, other = tmp_path / "edited.py", tmp_path / "other.py"
-    # Their imports are not seen, but for the folder that is named.
+    # Their imports are not detected, except in the folder of --input.
     edited.write_text(f"print(open({str(data / 'number')!r}).read(), 1)", encoding="utf-8")
     other.write_text("print('other')", encoding="utf-8")
     repeat = [*TWICE, "--link", link, "--out", out]
-    repeat += ["--input", data, "--write", kept]
+    repeat += ["--input", data, "--write", stored]
     for file in (edited, other):
         repeat += [
             "--command",
-            f"{file.stem}=python3 {file} >> {kept}/{file.stem}; cat {kept}/{file.stem} >/dev/null",
+            f"{file.stem}=python3 {file} >> {stored}/{file.stem}; cat {stored}/{file.stem} >/dev/null",
         ]
 
     def ran() -> tuple[int, int]:
         return tuple(
-            len((kept / file.stem).read_text(encoding="utf-8").splitlines()) for file in (edited, other)
+            len((stored / file.stem).read_text(encoding="utf-8").splitlines()) for file in (edited, other)
         )
 
     def repeated() -> str:
@@ -207,29 +207,32 @@ def test_an_edited_program_or_file_runs_anew_and_alone(
     before = pl.read_parquet(out / "runs.parquet")
     first = edited.read_text(encoding="utf-8")
     edited.write_text(first.replace("1)", "2)"), encoding="utf-8")
-    said = repeated()
-    assert f"Changed since the results in {out}: {edited}. What needs them runs anew." in said
-    assert "2 of 4 runs are there" in said
+    output = repeated()
+    assert (
+        f"These files have changed since the results in {out}: {edited}. Runs that use them are run again."
+        in output
+    )
+    assert "2 of 4 runs are stored" in output
     assert ran() == (4, 2)
     after = pl.read_parquet(out / "runs.parquet")
     assert after.filter(command="other").equals(before.filter(command="other"))
     assert not after.filter(command="edited").equals(before.filter(command="edited"))
     # Results are found by their content.
     edited.write_text(first, encoding="utf-8")
-    said = repeated()
-    assert "Resuming" in said
-    assert "4 of 4 runs are there" in said
+    output = repeated()
+    assert "Resuming" in output
+    assert "4 of 4 runs are stored" in output
     assert pl.read_parquet(out / "runs.parquet").equals(before)
     (data / "number").write_text("2", encoding="utf-8")
-    assert f"{data}. What needs them runs anew" in repeated()
+    assert f"{data}. Runs that use them are run again" in repeated()
     assert ran() == (6, 4)
-    known = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["identity"]["inputs"]
-    assert known[str(edited)] == hashlib.sha256(edited.read_bytes()).hexdigest()
-    assert {str(other), str(data), shutil.which("python3"), "/bin/sh"} < known.keys()
-    assert not any(path.startswith(str(kept)) for path in known)
+    inputs = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["identity"]["inputs"]
+    assert inputs[str(edited)] == hashlib.sha256(edited.read_bytes()).hexdigest()
+    assert {str(other), str(data), shutil.which("python3"), "/bin/sh"} < inputs.keys()
+    assert not any(path.startswith(str(stored)) for path in inputs)
 
 
-def test_what_else_decides_results_is_said(
+def test_other_influences_on_results_are_reported(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repeat = [
@@ -247,9 +250,9 @@ def test_what_else_decides_results_is_said(
     command = [*repeat, "--server", f"python3 -m http.server $PORT -d {tmp_path / 'www'}", "--", "true"]
     assert lasthop_main(*command) in (0, 3)
     assert (
-        "Note: these results are for the current true and python3. lasthop cannot detect changes in what "
-        f"else they read, what $PORT stands for and what is in {tmp_path / 'www'}: use --input ('input' in a "
-        "scenario), or run all again with --overwrite.\n"
+        "Note: these results are of true and python3 as they are now. lasthop does not see other files "
+        f"that they read, the value of $PORT and the contents of {tmp_path / 'www'}: name it with --input "
+        "('input' in a scenario), or run all anew with --overwrite.\n"
     ) in capsys.readouterr().out
     assert lasthop_main(*repeat, "--input", link, "--", "true") in (0, 3)
     assert "lasthop cannot detect" not in capsys.readouterr().out
@@ -274,15 +277,15 @@ def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
     repeat += ["--server", "echo of the server; echo of the server >&2"]
     command = [*repeat, "--", "sh", "-c", SAYS]
     assert lasthop_main(*command) in (0, 3)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        "The program failed in 4 of 4 runs (exit code 7). The end of its standard error in the first, "
-        in said
+        "The program failed in 4 of 4 runs (exit code 7). The end of its standard error in the first of them"
+        in output
     )
-    assert "in the first, rate=slow, replication 1:\n  xxx" in said
-    assert "\n  no \N{REPLACEMENT CHARACTER}such page\n" in said
-    assert said.count("such page") == 1
-    query = re.search(r"^All of them: lasthop (query .*)", said, re.MULTILINE)
+    assert "in the first of them, rate=slow, replication 1:\n  xxx" in output
+    assert "\n  no \N{REPLACEMENT CHARACTER}such page\n" in output
+    assert output.count("such page") == 1
+    query = re.search(r"^To list them all: lasthop (query .*)", output, re.MULTILINE)
     assert query is not None
     assert lasthop_main(*shlex.split(query[1])) == 0
     assert capsys.readouterr().out.count("such page") == 4
@@ -291,8 +294,8 @@ def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
         assert len(own) == 4095
     assert lasthop_main(*command[:-4], "--fail", *command[-4:]) in (3, 4)
     assert lasthop_main(*command[:-4], "--fail", "--quiet", *command[-4:]) in (3, 4)
-    told = capsys.readouterr().err
-    assert "INVALID" in told or "The program failed in 4 of 4 runs" in told
+    message = capsys.readouterr().err
+    assert "INVALID" in message or "The program failed in 4 of 4 runs" in message
     assert lasthop_main(*repeat, "--fail", "--", "sh", "-c", "echo well >&2") in (0, 3)
     assert pl.read_parquet(out / "runs.parquet")["stderr_end"].to_list() == ["well"] * 4
 
@@ -325,12 +328,12 @@ def test_a_server_that_fails_ends_the_runs_with_its_words(
     out = tmp_path / "out"
     fails = "echo no such page >&2; exit 3"
     assert lasthop_main(*TWICE, "--link", link, "--out", out, "--server", fails, "--", "true") == 2
-    told = "the command of server ended with exit code 3 before it listened: no such page"
-    assert told in capsys.readouterr().err
+    message = "the command of server ended with exit code 3 before it listened: no such page"
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_server_that_never_listens_is_told(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
+def test_a_server_that_never_listens_is_an_error(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
     out = tmp_path / "out"
     command = ["shell", "--repeated", "--link", link, "--only", "rate=fast", "--out", out, "--quiet"]
     assert lasthop_main(*command, "--server", "sleep 999", "--", "sh", "-c", "echo words >&2") == 0
@@ -390,20 +393,20 @@ def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
     ]
     for name in ("relay", "origin"):
         command += ["--server", f"{name}=exec python3 {tmp_path / name}.py"]
-    # On the live engine programs write wherever they may: the option is there for the kernel engine.
+    # On the live engine programs can write anywhere: the option is for the kernel engine.
     command += ["--write", tmp_path, "--", "python3", tmp_path / "client.py", tmp_path / "kept"]
     assert lasthop_main(*command) in (0, 3)
     assert (tmp_path / "kept").read_text(encoding="utf-8") == "fetched "
     flows = pl.read_parquet(out / "flows.parquet").filter(pl.col("sent_bytes") > 0)
     assert flows["direction"].to_list() == ["down"] * 2
     assert (flows["sent_bytes"] >= 30_000).all()
-    # Each server's own kernel knows of its connection.
+    # Each server's kernel has its connection.
     assert (flows["rtt_min_s"] >= 0.04).all()
     assert (flows["cwnd_max"] > 10).all()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([], "What is to be repeated?"),
         (["--command", "curl"], "--command curl: write NAME=COMMAND"),
@@ -413,25 +416,28 @@ def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
         (["--server", "a=true", "--server", "true", "--", "true"], "each needs a name"),
         (["--server", "a=true", "--server", "a=true", "--", "true"], "a host a already exists"),
         (["--write", "nowhere", "--", "true"], "'nowhere' does not exist"),
-        (["--server", "true", "--json", "--", "echo", "no"], "the program printed no JSON: 'no'"),
+        (
+            ["--server", "true", "--json", "--", "echo", "no"],
+            "the program printed text that is not JSON: 'no'",
+        ),
         (["--", "no-such-program"], "no-such-program cannot be run (exit code 127)"),
         (["--", "sh", "-c", "no-such"], "sh cannot be run (exit code 127): sh: 1: no-such: not found"),
         (
             ["--json", "--", "sh", "-c", "yes [ | head -c 100000"],
-            "the program printed JSON that is nested too deep",
+            "the program printed JSON that is nested too deeply",
         ),
         (["--input", "nowhere", "--", "true"], "'nowhere' does not exist"),
     ],
 )
-def test_what_cannot_be_repeated_is_told(
-    link: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+def test_commands_that_cannot_be_repeated_are_errors(
+    link: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     options = ["--engine", "live", "--link", link, "--only", "rate=fast", "--out", "out", "--quiet"]
     assert lasthop_main("shell", "--repeated", *options, *arguments) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_commands_are_no_factor_where_the_scenario_has_one_of_that_name(
+def test_a_factor_of_commands_needs_an_unused_name(
     link: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link.write_text(LINK.replace("factor.rate", "factor.command"), encoding="utf-8")
@@ -481,7 +487,7 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "message"),
     [
         (PROGRAM.replace('["true"]', "[]"), r"flow\[0\].command`: contains no program"),
         (
@@ -504,11 +510,11 @@ def test_a_program_has_the_last_hop_for_itself(link: Path) -> None:
         (PROGRAM + "cpu_cost = -1", "cpu_cost`: -1 is out of range; write from 0 to 1000"),
     ],
 )
-def test_what_a_program_cannot_be_is_told(link: Path, program: str, told: str) -> None:
+def test_invalid_programs_are_errors(link: Path, program: str, message: str) -> None:
     link.write_text(
         LINK.replace('[[flow]]\nkind = "bulk-tcp"\nbytes = "1 kB"\n', program + "\n"), encoding="utf-8"
     )
-    with pytest.raises(_core.ScenarioError, match=told):
+    with pytest.raises(_core.ScenarioError, match=message):
         _core.load(str(link))
 
 
@@ -516,13 +522,13 @@ def test_numbers_are_found_by_their_paths() -> None:
     text = '{"end": {"sum sent": {"bits/s": 1.5}, "cpu": [1, 2]}, "ok": true, "name": "x", "n": 3}'
     assert printed_numbers(text, 0) == {"printed_end_sum_sent_bits_s": 1.5, "printed_n": 3.0}
     assert printed_numbers("no", 7) == {}
-    with pytest.raises(InputError, match="printed no JSON: 'no'"):
+    with pytest.raises(InputError, match="printed text that is not JSON: 'no'"):
         printed_numbers("no", 0)
     assert printed_numbers("[1" + "0" * 5000 + "]", 0) == {}
     assert printed_numbers('{"n": 1' + "0" * 5000 + "}", 0) == {"printed_n": float("inf")}
     deep = '{"a":' * 100_000
     assert printed_numbers(deep, 1) == {}
-    with pytest.raises(InputError, match=r"printed JSON that is nested too deep: '\{\"a\":"):
+    with pytest.raises(InputError, match=r"printed JSON that is nested too deeply: '\{\"a\":"):
         printed_numbers(deep, 0)
 
 
@@ -530,7 +536,7 @@ def test_numbers_are_found_by_their_paths() -> None:
 def test_the_same_command_line_in_virtual_time_and_live_gives_the_same_tables(
     link: Path, tmp_path: Path, lasthop_main: Main
 ) -> None:
-    """In a guest the same seed gives the same rows; a capture has what the program sent."""
+    """In a guest the same seed gives the same rows; a capture contains what the program sent."""
     page = tmp_path / "www" / "page"
     command = ["shell", "--repeated", "--link", link, "--only", "rate=fast", "--quiet", "--pcap", "--json"]
     command += ["--server", f"cd {page.parent}; exec python3 -m http.server 80"]
@@ -569,29 +575,32 @@ def test_the_same_command_line_in_virtual_time_and_live_gives_the_same_tables(
 
 
 @pytest.mark.usefixtures("kernel")
-def test_what_programs_write_stays_if_asked_for_and_computing_may_take_time_which_is_said(
+def test_writable_folders_keep_files_and_cpu_cost_is_noted(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, out = tmp_path / "kept", tmp_path / "out"
-    kept.mkdir()
+    stored, out = tmp_path / "kept", tmp_path / "out"
+    stored.mkdir()
     line = (
-        f"echo $$ > {kept}/own; echo $$ > {tmp_path}/lost; n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done"
+        f"echo $$ > {stored}/own; echo $$ > {tmp_path}/lost; n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done"
     )
-    options = ["--link", link, "--only", "rate=fast", "--out", out, "--write", kept, "--cpu-cost", 1]
+    options = ["--link", link, "--only", "rate=fast", "--out", out, "--write", stored, "--cpu-cost", 1]
     assert lasthop_main("shell", "--repeated", *options, "--", "sh", "-c", line) == 0
-    assert "computation takes time in these runs (cpu_cost)" in capsys.readouterr().out
-    assert (kept / "own").is_file()
+    assert (
+        "computing takes time in these runs (cpu_cost), so no two of them are the same"
+        in capsys.readouterr().out
+    )
+    assert (stored / "own").is_file()
     assert not (tmp_path / "lost").exists()
     # In a guest computing takes no time otherwise, and its calls a few microseconds each.
     assert pl.read_parquet(out / "runs.parquet")["program_s"][0] > 0.005
     assert json.loads((out / "manifest.json").read_text(encoding="utf-8"))["repeatable"] is False
     assert "not repeatable, because computing took time" in (out / "report.html").read_text(encoding="utf-8")
     assert lasthop_main("export", out, "--step", "100ms", "--out", "series.csv") == 2
-    assert "ran with cpu_cost, so their runs cannot be made again" in capsys.readouterr().err
+    assert "ran with cpu_cost, so their runs cannot be repeated" in capsys.readouterr().err
 
-    kept.rename(tmp_path / "elsewhere")
+    stored.rename(tmp_path / "elsewhere")
     assert lasthop_main("run", f"{out}.toml", "--only", "rate=slow", "--engine", "kernel") == 2
-    assert f"Programs are to write to {kept}, which is no folder" in capsys.readouterr().err
+    assert f"The folder {stored}, to which programs may write, does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("kernel")
@@ -601,14 +610,14 @@ def test_a_program_without_memory_is_the_programs_failure_in_its_own_words(
     out = tmp_path / "out"
     repeat = ["shell", "--repeated", "--link", link, "--only", "rate=fast", "--out", out]
     assert lasthop_main(*repeat, "--", "python3", "-c", "bytearray(10**11)") == 0
-    said = capsys.readouterr()
-    assert "The program failed in 1 of 1 runs (exit code 1)." in said.out
-    assert "\n  MemoryError\n" in said.out
-    assert "Error" not in said.err
+    output = capsys.readouterr()
+    assert "The program failed in 1 of 1 runs (exit code 1)." in output.out
+    assert "\n  MemoryError\n" in output.out
+    assert "Error" not in output.err
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_killed_repeat_goes_on_to_the_same_rows_and_its_runs_are_made_again_until_the_program_changes(
+def test_a_killed_repeat_resumes_to_the_same_rows_until_the_program_changes(
     link: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "send.sh"
@@ -630,16 +639,16 @@ def test_a_killed_repeat_goes_on_to_the_same_rows_and_its_runs_are_made_again_un
         assert ours.drop("wall_s", strict=False).equals(theirs.drop("wall_s", strict=False))
     assert pl.read_parquet(whole / "flows.parquet")["sent_bytes"].n_unique() > 9
 
-    series = ["series", killed, "--replication", 2, "--step", "100ms", "--out"]
+    series = ["export", killed, "--replication", 2, "--step", "100ms", "--out"]
     assert lasthop_main(*series, "made.csv") == 0
     capsys.readouterr()
     script.write_text(send * 2, encoding="utf-8")
     assert lasthop_main(*series, "refused.csv") == 2
-    assert f"{script} has changed since it made {killed}: repeat its command" in capsys.readouterr().err
+    assert f"{script} has changed since the results in {killed}: run" in capsys.readouterr().err
 
 
 def _stored(folder: Path) -> int:
-    """Return how many runs are kept in a folder."""
+    """Return how many runs are stored in a folder."""
     if not (folder / STORE).exists():
         return 0
     with Store(folder) as store:

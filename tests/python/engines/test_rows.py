@@ -1,4 +1,4 @@
-"""The types of a trace's rows are held to traces."""
+"""The types of a trace's rows match traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CARRIED = {
     "tail-loss-probe": {"seq"},
     "recovery-entered": {"seq"},
 } | {name: {"seq"} for name, event in EVENTS.items() if event.role == "retransmission"}
-"""Columns of a sender's events, besides those that each event has."""
+"""Columns of a sender's events, in addition to those of all events."""
 OF_EVERY_EVENT = {"order", "time_ns", "flow", "host", "event"}
 
 
@@ -46,9 +46,9 @@ def fits(value: object, hint: Any) -> bool:  # noqa: ANN401  a type
 
 
 def test_packets_and_objects_have_the_columns_and_types_that_their_rows_say(traces: list[Trace]) -> None:
-    for kind, found in ((PacketRow, packet_rows), (ObjectRow, object_rows)):
+    for kind, reader in ((PacketRow, packet_rows), (ObjectRow, object_rows)):
         hints = get_type_hints(kind)
-        seen = list(chain.from_iterable(found(trace) for trace in traces))
+        seen = list(chain.from_iterable(reader(trace) for trace in traces))
         assert len(seen) > 5
         for row in seen:
             assert list(row) == list(hints)

@@ -26,7 +26,7 @@ duration = "{length} s"
 """
 DOWN, CRUISE, REFILL, UP = (f"ProbeBW_{phase}" for phase in ("DOWN", "CRUISE", "REFILL", "UP"))
 # The draft's state transition diagram; Startup and REFILL may also come back when a loss was spurious.
-# ProbeRTT ends in DOWN, which goes on to CRUISE at once. A path with nothing to drain skips Drain.
+# ProbeRTT ends in DOWN, which changes to CRUISE at once. A path with nothing to drain skips Drain.
 AFTER = {
     "Startup": {"Drain", DOWN, "ProbeRTT"},
     "Drain": {DOWN, CRUISE, "ProbeRTT", "Startup"},
@@ -65,25 +65,25 @@ def test_bbr3_goes_only_where_the_draft_lets_it(tmp_path: Path, more: str) -> No
 
 
 def test_bbr3_starts_drains_probes_and_measures(tmp_path: Path) -> None:
-    found = states(tmp_path, "bbr3")
-    assert [state for _, state in found[:2]] == ["Startup", "Drain"]
-    assert found[2][1] in {DOWN, CRUISE}
-    times = {state: [at for at, name in found if name == state] for _, state in found}
+    visited = states(tmp_path, "bbr3")
+    assert [state for _, state in visited[:2]] == ["Startup", "Drain"]
+    assert visited[2][1] in {DOWN, CRUISE}
+    times = {state: [at for at, name in visited if name == state] for _, state in visited}
     assert times["Drain"][0] < 1
     # ProbeRTTInterval is 5 s; ProbeRTT lasts 200 ms and a round trip or a little more.
     assert times["ProbeRTT"]
-    ends = [after - at for (at, name), (after, _) in pairwise(found) if name == "ProbeRTT"]
+    ends = [after - at for (at, name), (after, _) in pairwise(visited) if name == "ProbeRTT"]
     assert all(0.2 <= length < 0.5 for length in ends)
     # A probe for bandwidth comes 2 to 3 s after the last one began, or earlier, as Reno's would.
-    ups = [at for at, name in found if name == REFILL]
+    ups = [at for at, name in visited if name == REFILL]
     assert all(after - at < 4 for at, after in pairwise(ups))
 
 
 def test_bbr_measures_the_round_trip_after_ten_seconds_for_200_ms(tmp_path: Path) -> None:
-    found = states(tmp_path, "bbr")
-    assert [state for _, state in found] == ["Startup", "Drain", "ProbeBW", "ProbeRTT", "ProbeBW"]
-    assert 10 < found[3][0] < 11.5
-    assert 0.2 <= found[4][0] - found[3][0] < 0.5
+    visited = states(tmp_path, "bbr")
+    assert [state for _, state in visited] == ["Startup", "Drain", "ProbeBW", "ProbeRTT", "ProbeBW"]
+    assert 10 < visited[3][0] < 11.5
+    assert 0.2 <= visited[4][0] - visited[3][0] < 0.5
 
 
 def test_an_application_that_sends_little_keeps_bbr3_in_startup(tmp_path: Path) -> None:

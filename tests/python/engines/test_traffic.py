@@ -1,4 +1,4 @@
-"""Kinds of traffic: short scenarios of each on the model and on the kernel engine, and what is said of wrong
+"""Kinds of traffic: short scenarios of each on the model and on the kernel engine, and the errors of wrong
 ones.
 """
 
@@ -47,18 +47,18 @@ def by_name(records: _core.Records) -> Flows:
     }
 
 
-def model(one: _core.Cell) -> Flows:
-    return by_name(one.run(1, 1, 1))
+def model(parsed: _core.Cell) -> Flows:
+    return by_name(parsed.run(1, 1, 1))
 
 
-def kernel_flows(kernel: Kernel, one: _core.Cell) -> Flows:
-    return by_name(KernelEngine(kernel).run_cell(one, Request(1, 1, 1)))
+def kernel_flows(kernel: Kernel, parsed: _core.Cell) -> Flows:
+    return by_name(KernelEngine(kernel).run_cell(parsed, Request(1, 1, 1)))
 
 
 # ---- Calls -----------------------------------------------------------------------------------------------
 
 
-def test_a_call_alone_is_perfect_and_beside_a_download_it_is_not(tmp_path: Path) -> None:
+def test_a_call_is_perfect_alone_and_not_with_a_download(tmp_path: Path) -> None:
     alone = model(cell(tmp_path, CALL))["voip"]
     assert alone["mos"] == pytest.approx(4.41, abs=0.005)
     # 200 bytes at 1 Mbit/s are 1.6 ms; a frame, its look-ahead and the jitter buffer are 83.75 ms.
@@ -70,8 +70,8 @@ def test_a_call_alone_is_perfect_and_beside_a_download_it_is_not(tmp_path: Path)
 
 
 def test_a_call_over_real_sockets_has_the_score_of_the_model(kernel: Kernel, tmp_path: Path) -> None:
-    one = cell(tmp_path, CALL + 'codec = "Opus"\nduration = "10 s"\n', BULK)
-    expected, real = model(one)["voip"], kernel_flows(kernel, one)["voip"]
+    parsed = cell(tmp_path, CALL + 'codec = "Opus"\nduration = "10 s"\n', BULK)
+    expected, real = model(parsed)["voip"], kernel_flows(kernel, parsed)["voip"]
     assert real["sent_packets"] == expected["sent_packets"] == 500
     assert real["mos"] == pytest.approx(expected["mos"], abs=0.15)
     assert real["voice_delay_s"] == pytest.approx(expected["voice_delay_s"], abs=1e-3)
@@ -79,8 +79,8 @@ def test_a_call_over_real_sockets_has_the_score_of_the_model(kernel: Kernel, tmp
 
 def test_a_call_both_ways_suffers_only_where_the_upload_is(kernel: Kernel, tmp_path: Path) -> None:
     upload = BULK + 'direction = "up"\n'
-    one = cell(tmp_path, CALL + 'direction = "both"\nduration = "5 s"\n', upload)
-    for flows in (model(one), kernel_flows(kernel, one)):
+    parsed = cell(tmp_path, CALL + 'direction = "both"\nduration = "5 s"\n', upload)
+    for flows in (model(parsed), kernel_flows(kernel, parsed)):
         assert set(flows) == {"voip-down", "voip-up", "bulk-tcp"}
         assert flows["voip-down"]["sent_packets"] == flows["voip-up"]["sent_packets"] == 250
         assert flows["voip-up"]["mos"] < 4.2 < flows["voip-down"]["mos"]
@@ -95,17 +95,17 @@ def test_the_answer_of_calls_is_their_score(
     assert lasthop_main("run", file, "--replications", "5", "--out", tmp_path / "out") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "(MOS)" in text
-    told = (
+    advice = (
         "With flow=voip, queue=codel has a speech quality of 4.32 MOS, queue=drop-tail of 3.89 MOS (0.431 "
         "points better"
     )
-    assert text.partition("after Holm): - ")[2].startswith(told)
+    assert text.partition("after Holm): - ")[2].startswith(advice)
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
     assert flows.filter(role="bulk-tcp")["mos"].null_count() == 10
     assert human("mos", 4.4092) == "4.41 MOS"
 
 
-def test_what_a_call_cannot_be_is_said(
+def test_invalid_calls_are_errors(
     tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "wrong.toml"
@@ -122,7 +122,7 @@ def test_requests_alone_take_what_round_trips_and_the_link_take(tmp_path: Path) 
     assert (flow["requests"], flow["requests_completed"]) == (20, 20)
     # 14 segments of 1500 bytes at most are 0.16 s; two round trips of 60 ms, as ten segments go at once.
     assert 0.22 < flow["completion_p50_s"] < 0.30
-    # The first one has the handshake, too.
+    # The first includes the handshake.
     assert flow["completion_max_s"] == pytest.approx(flow["completion_p50_s"] + 0.06, abs=0.02)
     assert flow["elapsed_s"] > 19 * 2.2
     assert flow["outcome"] == "closed"
@@ -130,8 +130,8 @@ def test_requests_alone_take_what_round_trips_and_the_link_take(tmp_path: Path) 
 
 def test_requests_over_real_sockets_take_as_long_as_in_the_model(kernel: Kernel, tmp_path: Path) -> None:
     sizes = 'request = { distribution = "uniform", min = "100 B", max = "2 kB" }\nthink = "100 ms"\n'
-    one = cell(tmp_path, ASK + sizes, CALL)
-    expected, real = model(one)["request-response"], kernel_flows(kernel, one)["request-response"]
+    parsed = cell(tmp_path, ASK + sizes, CALL)
+    expected, real = model(parsed)["request-response"], kernel_flows(kernel, parsed)["request-response"]
     for name in ("requests", "requests_completed"):
         assert real[name] == expected[name] == 20
     for name in ("completion_mean_s", "completion_p50_s", "completion_p95_s", "elapsed_s"):
@@ -154,8 +154,8 @@ def test_the_answer_of_requests_is_their_completion_time(
 
 def test_bursts_are_the_same_on_real_sockets(kernel: Kernel, tmp_path: Path) -> None:
     times = "".join(f'{key} = {{ distribution = "exponential", mean = "300 ms" }}\n' for key in ("on", "off"))
-    one = cell(tmp_path, '[[flow]]\nkind = "on-off"\nrate = "1500 kbit/s"\nduration = "10 s"\n', times)
-    expected, real = model(one)["on-off"], kernel_flows(kernel, one)["on-off"]
+    parsed = cell(tmp_path, '[[flow]]\nkind = "on-off"\nrate = "1500 kbit/s"\nduration = "10 s"\n', times)
+    expected, real = model(parsed)["on-off"], kernel_flows(kernel, parsed)["on-off"]
     # Half of the time 187.5 datagrams a second, which overflow the queue.
     assert 400 < expected["sent_packets"] < 1500
     assert expected["data_drops_queue"] > 0
@@ -191,8 +191,8 @@ def test_a_video_settles_below_what_the_link_carries(tmp_path: Path) -> None:
 
 
 def test_a_video_over_real_sockets_sees_what_the_model_sees(kernel: Kernel, tmp_path: Path) -> None:
-    one = cell(tmp_path, VIDEO)
-    expected, real = model(one)["video"], kernel_flows(kernel, one)["video"]
+    parsed = cell(tmp_path, VIDEO)
+    expected, real = model(parsed)["video"], kernel_flows(kernel, parsed)["video"]
     for name in ("segments", "stalls", "outcome"):
         assert real[name] == expected[name], name
     assert real["bitrate_mean_bps"] == pytest.approx(expected["bitrate_mean_bps"], rel=0.05)
@@ -200,7 +200,7 @@ def test_a_video_over_real_sockets_sees_what_the_model_sees(kernel: Kernel, tmp_
 
 
 def test_the_last_datagram_of_a_slow_stream_is_sent_by_a_real_host(kernel: Kernel, tmp_path: Path) -> None:
-    """It leaves when nothing else is under way and nothing more is to come."""
+    """It is sent when nothing else is in flight and no more data follows."""
     stream = '[[flow]]\nkind = "constant-udp"\nrate = "8 kbit/s"\npayload = "1000 B"\nduration = "3 s"\n'
     real = kernel_flows(kernel, cell(tmp_path, stream))["constant-udp"]
     assert (real["sent_packets"], real["received_packets"], real["outcome"]) == (3, 3, "closed")
@@ -240,7 +240,7 @@ def test_a_capture_and_a_table_of_its_packets_are_replayed_alike(kernel: Kernel,
     assert real["elapsed_s"] == pytest.approx(flow["elapsed_s"], abs=1e-4)
 
 
-def test_what_is_wrong_with_a_recording_is_said(
+def test_errors_of_recordings_name_the_mistake(
     tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "replay.toml"
@@ -262,7 +262,7 @@ def test_what_is_wrong_with_a_recording_is_said(
 # ---- The example -----------------------------------------------------------------------------------------
 
 
-def test_fq_codel_saves_a_call_beside_an_upload(lasthop_main: Main, tmp_path: Path) -> None:
+def test_fq_codel_protects_a_call_from_an_upload(lasthop_main: Main, tmp_path: Path) -> None:
     """The claim of `examples/bufferbloat.toml`."""
     example = EXAMPLES / "bufferbloat.toml"
     lines = [

@@ -179,7 +179,7 @@ def test_programs_talk_from_host_to_host_over_the_hops_between_them(tmp_path: Pa
     server, tv = "10.0.0.1", "10.0.2.1"
     files = {name: carried(name) for name in ("server", "laptop", "tv", "cable-down-in", "wifi-down-out")}
     assert [set(files[name]) for name in files] == [{server}, {server, tv}, {tv}, {server}, {server, tv}]
-    assert all(length > 300_000 for one in files.values() for length in one.values())
+    assert all(length > 300_000 for lengths in files.values() for length in lengths.values())
     assert not carried("cable-up-out")
 
 
@@ -228,7 +228,9 @@ def test_connections_of_repeated_programs_are_flows_between_their_hosts(
         (("--host", "tv", "--down", __file__, "--", "true"), "this scenario has no [down]"),
     ],
 )
-def test_what_no_host_can_run_is_said(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_scenarios_that_hosts_cannot_run_are_errors(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     file = tmp_path / "tree.toml"
     file.write_text(TREE, encoding="utf-8")
     done = run_shell("--link", str(file), *arguments)

@@ -42,11 +42,11 @@ def saturation(stations: int, *, rts: bool, data: float = DATA, idle: float = DI
     p = brentq(off, 0, 0.999) if stations > 1 else 0.0
     tau = _tau(p)
     some = 1 - (1 - tau) ** stations
-    one = stations * tau * (1 - tau) ** (stations - 1)
-    asked = RTS + SIFS + CTS + SIFS if rts else 0.0
-    success = asked + data + SIFS + ACK + idle
+    single = stations * tau * (1 - tau) ** (stations - 1)
+    handshake = RTS + SIFS + CTS + SIFS if rts else 0.0
+    success = handshake + data + SIFS + ACK + idle
     collision = (RTS if rts else data) + SIFS + EIFS_ACK + idle
-    return one * PACKET * 8 / ((1 - some) * SLOT + one * success + (some - one) * collision)
+    return single * PACKET * 8 / ((1 - some) * SLOT + single * success + (some - single) * collision)
 
 
 def _scenario(stations: int, keys: str, rate: str = "54 Mbit/s") -> str:
@@ -111,7 +111,7 @@ def test_shares_of_the_air_end_the_anomaly(lasthop_main: Main, tmp_path: Path) -
 
 
 def _told(out: Path, stations: pl.DataFrame) -> None:
-    """Summary, report and claims have the rows of stations under their names."""
+    """Summary, report and claims contain the stations by name."""
     own = stations.filter(queue="fifo", station="phone", direction="down")["airtime_share"]
     rows = pl.read_csv(out / "summary.csv").filter(
         queue="fifo", flow="wifi phone down", metric="airtime_share", statistic="median"

@@ -28,7 +28,7 @@ def test_every_example_is_listed_with_what_it_asks(
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     files = [*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.ipynb"), *EXAMPLES.glob("[ac]*/*.toml")]
     assert sorted(listed) == sorted(file.stem for file in files), "two examples have the same name"
-    assert listed["queue"] == "What does a longer queue at the router do to a call beside a download?"
+    assert listed["queue"] == "What does a longer queue at the router do to a call during a download?"
     assert listed["queue-length"] == "How long should a router's queue be?"
 
 
@@ -128,6 +128,6 @@ def test_unknown_names_lead_to_the_nearest_and_missing_files_to_the_example(
     for named in ("queue", "queue.toml", "examples/queue.toml"):
         assert lasthop_main("run", named) == 2
         assert (
-            f"There is no file {named}: 'lasthop example copy queue' writes the example."
+            f"There is no file {named}. To copy the example: lasthop example copy queue."
             in capsys.readouterr().err
         )

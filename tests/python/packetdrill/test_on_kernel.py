@@ -187,7 +187,7 @@ def test_options_of_kernels_are_refused_for_the_model(
 def test_a_kernel_with_other_ticks_has_its_own_name(kernel: Kernel) -> None:
     assert find_kernel(None).info.hz == 250
     if not any(other.info.hz == 1000 for other in kernels()):
-        with pytest.raises(InputError, match=r"'lasthop kernel build --hz 1000' builds one"):
+        with pytest.raises(InputError, match=r"To build one: lasthop kernel build --hz 1000"):
             find_kernel(None, 1000)
     assert kernel.info.hz == 250
 

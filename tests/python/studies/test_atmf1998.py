@@ -42,9 +42,9 @@ SPREAD = {"min", "max", "standard_deviation", "ci_low", "ci_high"}
 
 @pytest.fixture(scope="module")
 def assets() -> Assets:
-    found = load_assets(STUDY / "study.toml", FACTORS)
-    assert found is not None
-    return found
+    actual = load_assets(STUDY / "study.toml", FACTORS)
+    assert actual is not None
+    return actual
 
 
 # ---- The study itself --------------------------------------------------------------------------------------
@@ -115,15 +115,15 @@ def test_the_root_mean_square_difference_of_wan_efficiency_is_small(
 def test_flavour_matters_most_for_efficiency_then_the_buffer_and_drop_policy_hardly(
     summary: pl.DataFrame, link: str
 ) -> None:
-    found = shares(summary, link, "efficiency")
-    assert found["TCP Flavor"] > found["Buffer Size"] > found["Drop Policy"]
-    assert found["Drop Policy"] < 5
+    actual = shares(summary, link, "efficiency")
+    assert actual["TCP Flavor"] > actual["Buffer Size"] > actual["Drop Policy"]
+    assert actual["Drop Policy"] < 5
 
 
 def test_the_buffer_matters_most_for_fairness_on_wan(summary: pl.DataFrame) -> None:
-    found = shares(summary, "wan", "fairness")
-    others = [share for source, share in found.items() if source not in ("Buffer Size", "Total Variation")]
-    assert found["Buffer Size"] > max(others)
+    actual = shares(summary, "wan", "fairness")
+    others = [share for source, share in actual.items() if source not in ("Buffer Size", "Total Variation")]
+    assert actual["Buffer Size"] > max(others)
 
 
 def test_sack_and_newreno_are_far_above_reno_and_reno_above_vanilla_on_wan(
@@ -218,7 +218,7 @@ def test_the_tables_of_all_paths_have_the_same_numbers(summary: pl.DataFrame) ->
     assert rows("T4", "T5", "T6") == rows("T7", "T8", "T9") == rows("T10", "T11", "T12")
 
 
-def test_the_spread_over_seeds_stands_beside_the_value(summary: pl.DataFrame, seeds: int) -> None:
+def test_the_spread_over_seeds_is_next_to_the_value(summary: pl.DataFrame, seeds: int) -> None:
     of_cells = summary.filter(table="T7")
     assert set(of_cells["statistic"]) == ({"value"} if seeds == 1 else {"value", *SPREAD})
     assert set(of_cells["replications"]) == {seeds}
@@ -317,7 +317,7 @@ def test_the_printed_cells_give_the_printed_analysis(assets: Assets, off: tuple[
 def test_the_spread_is_that_of_the_replications(assets: Assets) -> None:
     summary = summarised(published_runs(assets, off=(0.01, -0.03)), assets)
     cell = summary.filter(table="T4", variant="reno", queue="sd", buffer_rtt="1", metric="efficiency")
-    found = dict(cell.select("statistic", "value").iter_rows())
+    actual = dict(cell.select("statistic", "value").iter_rows())
     printed = 0.8043
     half = (
         0.02 * 6.313752
@@ -330,10 +330,10 @@ def test_the_spread_is_that_of_the_replications(assets: Assets) -> None:
         "ci_low": printed - 0.01 - half,
         "ci_high": printed - 0.01 + half,
     }
-    assert found == pytest.approx(expected, abs=2e-6)
+    assert actual == pytest.approx(expected, abs=2e-6)
 
 
-def test_shares_of_single_replications_stand_beside_those_of_the_means(assets: Assets) -> None:
+def test_shares_of_single_replications_are_next_to_those_of_the_means(assets: Assets) -> None:
     """A constant for all cells of a replication changes no share; a constant for one flavour does."""
     runs = published_runs(assets, off=(0.0, 0.0))
     better = pl.when(variant="sack", replication=2).then(pl.col("efficiency") + 0.1).otherwise("efficiency")
@@ -365,8 +365,8 @@ def test_the_tables_of_an_analysis_hold_over_all_looks(assets: Assets) -> None:
     assert not once.filter(of_analysis, ~ends).equals(of_common.filter(of_analysis, ~ends))
 
     def half(summary: pl.DataFrame, **where: str) -> float:
-        found = dict(summary.filter(**where).select("statistic", "value").iter_rows())
-        return float(found["ci_high"] - found["ci_low"]) / 2
+        actual = dict(summary.filter(**where).select("statistic", "value").iter_rows())
+        return float(actual["ci_high"] - actual["ci_low"]) / 2
 
     effect = {"table": "T6", "flow": "TCP Flavor: Vanilla", "metric": "main_effect_efficiency"}
     cell = {"table": "T4", "variant": "vanilla", "queue": "sd", "buffer_rtt": "1", "metric": "efficiency"}
@@ -403,13 +403,13 @@ def test_figures_of_one_path_show_its_own_published_numbers(
     assert shares["data"][0]["y"] == names
 
 
-def test_agreement_counts_cells_within_either_bound_and_tells_the_root_mean_square(assets: Assets) -> None:
+def test_agreement_counts_cells_within_either_bound_and_has_the_root_mean_square(assets: Assets) -> None:
     runs = published_runs(assets)
     far = pl.when(variant="sack").then(pl.col("efficiency") + 0.08).otherwise(pl.col("efficiency") - 0.04)
     rows = agreement(compare(summarised(runs.with_columns(efficiency=far), assets), assets))
-    found = {(row.what, row.tolerance): row for row in rows}
+    actual = {(row.what, row.tolerance): row for row in rows}
     assert [(row.hits, row.total) for row in rows] == [(18, 24), (24, 24), (24, 24), (24, 24)]
-    rms = found["efficiency", "0.05"].rms
+    rms = actual["efficiency", "0.05"].rms
     assert rms == pytest.approx((0.25 * 0.08**2 + 0.75 * 0.04**2) ** 0.5)
     assert agreement_lines(rows)[0].split()[-1] == f"{rms:.3f}"
 

@@ -21,7 +21,8 @@ FACTORS = {
     "buffer_rtt": ["0.5", "1", "2"],
 }
 DESIGN = Scenario(
-    FACTORS, [Cell(dict(zip(FACTORS, one, strict=True))) for one in itertools.product(*FACTORS.values())]
+    FACTORS,
+    [Cell(dict(zip(FACTORS, levels, strict=True))) for levels in itertools.product(*FACTORS.values())],
 )
 PUBLISHED = pl.read_csv(STUDY / "published.csv", infer_schema=False)
 SHARES = PUBLISHED.filter(

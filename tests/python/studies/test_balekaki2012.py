@@ -71,7 +71,7 @@ def test_while_nothing_is_lost_the_window_does_not_decide_how_long_one_server_ta
         assert mean["iw3"] == pytest.approx(int(packets) * 1514 * 8 / (0.4 * 64000), rel=0.05)
 
 
-def test_of_two_servers_at_a_time_the_one_that_passes_the_queue_less_often_is_faster(
+def test_with_two_servers_at_a_time_fewer_passes_through_the_queue_are_faster(
     shorts: pl.DataFrame,
 ) -> None:
     rows = shorts.filter(pattern="constant", congestion="60", packets="10")
@@ -80,7 +80,7 @@ def test_of_two_servers_at_a_time_the_one_that_passes_the_queue_less_often_is_fa
         for window, host in [("iw3", "iw3"), ("hybrid", "iw3"), ("hybrid", "iw10")]
     }
     assert fct_s["iw3", "iw3"] < fct_s["hybrid", "iw10"] < fct_s["hybrid", "iw3"] / 1.5
-    # Together they get the share of one flow alone: flows per second, as each one's follow each other.
+    # Together they get the share of a single flow: flows per second, as each server's flows are consecutive.
     together = 1 / fct_s["hybrid", "iw3"] + 1 / fct_s["hybrid", "iw10"]
     assert together == pytest.approx(1 / fct_s["iw3", "iw3"], rel=0.05)
 
@@ -165,7 +165,7 @@ def test_initial_windows_of_1_to_32_are_drawn_over_the_window(lasthop_main: Main
 def test_each_reading_is_of_a_level_of_the_sensitivity(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A few cells: what no reading needs is not run."""
+    """A few cells: cells that no reading needs are not run."""
     file = STUDY / "sensitivity.toml"
     only = "packets=9,congestion=60,congestion=tcp,pattern=constant,pattern=varying,window=iw3"
     assert lasthop_main("run", file, "--only", only, "--replications", "2", "--out", "out", "--quiet") == 0
@@ -189,7 +189,7 @@ def test_each_reading_is_of_a_level_of_the_sensitivity(
 def test_tests_with_control_connections_take_as_long_as_those_of_a_program_in_a_guest(
     lasthop_main: Main,
 ) -> None:
-    """Tests of a second, one after another, for ten minutes beside datagrams of 60 %."""
+    """Consecutive tests of a second for ten minutes, with datagrams that use 60 %."""
     program, link = STUDY / "programs" / "tcp_rr.py", STUDY / "programs" / "link.toml"
     server = f"ip route change default dev hop initcwnd 10; exec python3 {program} server 37682"
     command = ("python3", program, "client", "200", "13032", "600", "1")
@@ -224,7 +224,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(whole: Path) -> pl.DataFrame:
+def checked(whole: Path) -> pl.DataFrame:
     """Return all claims, checked."""
     table = pl.read_csv(whole / "claims.csv", infer_schema=False).fill_null("")
     assert table.height == len(ENTRIES)
@@ -232,34 +232,34 @@ def found(whole: Path) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def undisputed(found: pl.DataFrame) -> pl.DataFrame:
+def undisputed(checked: pl.DataFrame) -> pl.DataFrame:
     """Return the claims of the list that no other claim contradicts."""
     listed = pl.read_csv(STUDY / "published_claims.csv")["id"]
-    return found.filter(pl.col("id").is_in(listed.implode()), contradicts="")
+    return checked.filter(pl.col("id").is_in(listed.implode()), contradicts="")
 
 
 @LONG
-def test_every_claim_that_is_not_upheld_is_explained_and_no_other(whole: Path, found: pl.DataFrame) -> None:
+def test_every_claim_that_is_not_upheld_is_explained_and_no_other(whole: Path, checked: pl.DataFrame) -> None:
     page = " ".join(read(whole / "report.html").text)
-    explained = set(found.filter(pl.col("explanation") != "")["id"])
-    assert explained == set(found.filter(pl.col("verdict").is_in(["not upheld", "undecided"]))["id"])
-    for explanation in found.filter(pl.col("explanation") != "")["explanation"]:
+    explained = set(checked.filter(pl.col("explanation") != "")["id"])
+    assert explained == set(checked.filter(pl.col("verdict").is_in(["not upheld", "undecided"]))["id"])
+    for explanation in checked.filter(pl.col("explanation") != "")["explanation"]:
         assert explanation in page
 
 
 @LONG
 def test_the_readme_says_how_many_statements_are_upheld(whole: Path) -> None:
     counts = dict(pl.read_csv(whole / "statements.csv")["verdict"].value_counts().iter_rows())
-    said = (
+    sentence = (
         f"Of {sum(counts.values())} statements {counts['upheld']} are upheld, {counts['not upheld']} are "
         f"not, {counts['undecided']} are undecided, and {counts['uncomputable']} no record can answer."
     )
-    assert said in " ".join((STUDY / "README.md").read_text(encoding="utf-8").replace("**", "").split())
+    assert sentence in " ".join((STUDY / "README.md").read_text(encoding="utf-8").replace("**", "").split())
 
 
 @LONG
 @pytest.mark.parametrize("command", STORIES)
-def test_stories_can_be_told(lasthop_main: Main, capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_runs_can_be_explained(lasthop_main: Main, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert lasthop_main(*command.split()[1:]) == 0
     flow = command.partition(" --flow ")[2]
     assert f"\n{flow}: TCP, server to client" in capsys.readouterr().out
@@ -271,7 +271,7 @@ def test_explanations_refer_to_claims_that_are_explained() -> None:
     for name, text in texts.items():
         named = set(re.findall(r"\b(?:S|H)[CV][0-9]{2}\b|\bG[0-9]{2}\b|\bB[0-9]{3}\b", text))
         assert named <= set(texts) - {name}, name
-        # What only refers must refer to what says it.
+        # A claim that only refers to others must refer to claims with a check.
         assert len(text) > 40 or named, name
 
 

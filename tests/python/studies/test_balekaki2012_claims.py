@@ -23,11 +23,11 @@ FACTORS = {
 }
 
 COMPARED_WITH = {"SV33": {"9"}, "HV09": {"9", "10"}, "HV12": {"9", "10"}}
-"""Sizes that a claim names, but is not about."""
+"""Sizes that a claim mentions without being about them."""
 
 
 NO_NUMBER = {"B042", "B074"}
-"""Claims that say why no number in the records answers them."""
+"""Claims that state why no number in the records answers them."""
 
 
 def has(levels: dict[str, str]) -> bool:
@@ -57,7 +57,7 @@ def listed(encoded: Claims, published: list[dict[str, str]]) -> list[Claim]:
 
 
 def short_flows(levels: dict[str, str], replication: int) -> list[dict[str, object]]:
-    """Make up flows that get the share of the link that is left; with IW10 they are a tenth slower."""
+    """Generate flows that get the remaining share of the link; with IW10 they are a tenth slower."""
     level = 70.0 if levels["congestion"] == "tcp" else float(levels["congestion"])
     applications = ["iw3", "iw10"] if levels["window"] == "hybrid" else [levels["window"]]
     rows = []
@@ -126,9 +126,11 @@ def test_other_claims_are_sentences_of_the_study(encoded: Claims, listed: list[C
 def test_contradictions_are_those_of_the_list(
     encoded: Claims, listed: list[Claim], published: list[dict[str, str]]
 ) -> None:
-    said = {row["id"]: tuple(filter(None, row["contradicts"].split(";"))) for row in published}
-    assert {claim.id: claim.contradicts for claim in listed} == said
-    assert set(encoded.elsewhere) == {other for others in said.values() for other in others} - set(said)
+    contradictions = {row["id"]: tuple(filter(None, row["contradicts"].split(";"))) for row in published}
+    assert {claim.id: claim.contradicts for claim in listed} == contradictions
+    assert set(encoded.elsewhere) == {other for others in contradictions.values() for other in others} - set(
+        contradictions
+    )
 
 
 def places(claim: Claim, factor: str) -> set[str]:
@@ -197,5 +199,5 @@ def test_every_claim_can_be_computed(outcomes: dict[str, Outcome]) -> None:
         ("B007 B033 B097 B108 B129 B130 B214 B218 B226", "not upheld"),
     ],
 )
-def test_what_is_made_up_decides(outcomes: dict[str, Outcome], ids: str, verdict: str) -> None:
+def test_verdicts_follow_artificial_records(outcomes: dict[str, Outcome], ids: str, verdict: str) -> None:
     assert {name: outcomes[name].verdict for name in ids.split()} == dict.fromkeys(ids.split(), verdict)

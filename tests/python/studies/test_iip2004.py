@@ -44,7 +44,7 @@ def results(request: pytest.FixtureRequest, study_results: Callable[..., Path]) 
 
 @pytest.fixture(scope="module")
 def sound(comparison: pl.DataFrame) -> pl.DataFrame:
-    """Published numbers that can be right as printed, beside the measured ones."""
+    """Published numbers that can be right as printed, with the measured ones."""
     return comparison.filter(~misprinted(comparison))
 
 
@@ -113,7 +113,7 @@ def test_pages_with_arq_take_the_published_times(sound: pl.DataFrame) -> None:
 
 
 def test_pages_without_arq_are_of_the_published_order(sound: pl.DataFrame, pages: pl.DataFrame) -> None:
-    """The study calls them unstable: nothing tighter is asked."""
+    """The study calls them unstable, so the tolerance is wide."""
     rows = medians(page_tables(sound).filter(link="r0"), "response_time_s")
     assert rows.height == 12
     assert near(rows.filter(pl.col("workload") != "s+2s"), 0.30) == 1
@@ -312,11 +312,11 @@ def test_every_statement_has_a_verdict(results: Path, pages: pl.DataFrame) -> No
     assert counts["uncomputable"] == 27
     assert counts["upheld"] >= 100
     if pages["set"].n_unique() == 10:
-        told = (
+        sentence = (
             f"**{counts['upheld']} of {verdicts.len()} statements are upheld**, {counts['not upheld']} are "
             f"not, {counts['undecided']} are undecided"
         )
-        assert told in " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+        assert sentence in " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
 
 
 @pytest.mark.parametrize("protocol", ["http1.0", "http1.1"])
@@ -344,10 +344,10 @@ def test_the_combination_is_steadiest(flows: pl.DataFrame, link: str, workload: 
     assert min(("frto+cbi+iw4", "baseline", "baseline+red"), key=spread) == "frto+cbi+iw4"
 
 
-# ---- The other files, and the workloads that were planned ------------------------------------------------
+# ---- The other files, and the planned workloads ----------------------------------------------------------
 
 
-def test_pages_beside_bulk_transfers_gain_from_a_class_of_their_own(tmp_path: Path) -> None:
+def test_pages_next_to_bulk_transfers_gain_from_their_own_class(tmp_path: Path) -> None:
     only = "link=e0,variant=baseline,workload=http(m+8m)+2tcp-nodiffserv,workload=http(m+8m)+2tcp-diffserv"
     arguments = ["--only", only, "--replications", "10", "--quiet", "--out", str(tmp_path / "out")]
     assert main(["study", "run", "iip2004", *arguments]) == 0
@@ -362,7 +362,7 @@ def test_pages_beside_bulk_transfers_gain_from_a_class_of_their_own(tmp_path: Pa
         assert own < 0.85 * shared  # type: ignore[operator]
 
 
-def test_each_assumption_runs_and_changes_every_cell_it_is_given(tmp_path: Path) -> None:
+def test_each_assumption_runs_and_changes_each_of_its_cells(tmp_path: Path) -> None:
     file = STUDY / "sensitivity.toml"
     scenarios = {cell.key: cell.scenario for cell in _core.load(str(STUDY / "study.toml")).cells}
     study = _core.load(str(file))

@@ -138,7 +138,7 @@ def test_cached_metrics_give_the_published_retransmissions_of_the_second_flow(va
     assert quartiles == [0, 0, 1]
 
 
-def test_a_udp_stream_beside_two_transfers_gives_the_published_table(value: Value) -> None:
+def test_a_udp_stream_with_two_transfers_gives_the_published_table(value: Value) -> None:
     """T39."""
     cell = ("e0", "2tcp1udp", "eifel")
     assert value(*cell, "tcp-slower") == pytest.approx(106.61, rel=0.03)

@@ -1,4 +1,4 @@
-"""`mechanisms.toml` of the studies: the whole study once more for each rule that was looked into."""
+"""`mechanisms.toml` of the studies: the whole study again for each examined rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def test_four_studies_have_mechanisms() -> None:
 
 @pytest.mark.parametrize(
     "file",
-    [pytest.param(one, id=name, marks=LONG if name == "iip2004" else ()) for name, one in FILES.items()],
+    [
+        pytest.param(counts, id=name, marks=LONG if name == "iip2004" else ())
+        for name, counts in FILES.items()
+    ],
 )
 def test_each_level_has_all_cells_changes_some_and_is_counted_once(file: Path) -> None:
     study = {cell.key: cell.scenario for cell in _core.load(str(file.with_name("study.toml"))).cells}

@@ -69,7 +69,7 @@ def test_response_times_are_compared_as_means_and_agree(
     assert dict(rows.select("workload", "measured").iter_rows()) == pytest.approx(means, abs=1e-6)
     off = [abs(ratio - 1) for ratio in rows["ratio"]]
     assert max(off) <= 0.07
-    assert sum(one <= 0.05 for one in off) >= 4
+    assert sum(difference <= 0.05 for difference in off) >= 4
 
 
 def test_the_agreement_counts_them_as_means(results: Path) -> None:
@@ -100,7 +100,7 @@ def test_changes_are_paired_and_their_intervals_hold_them(results: Path) -> None
     assert float((rows["ci_high"] - rows["ci_low"]).median()) < 4.0  # type: ignore[arg-type]
 
 
-def test_the_published_response_time_could_be_the_mean_of_one_of_our_sets_but_for_one_page(
+def test_published_response_times_but_one_could_be_the_mean_of_a_set(
     pages: pl.DataFrame, comparison: pl.DataFrame
 ) -> None:
     outside = []
@@ -124,7 +124,7 @@ def test_median_drops_agree_with_the_published_ones(
 
 
 def test_throughputs_have_the_published_size(comparison: pl.DataFrame) -> None:
-    """Main objects are up to 22 % faster than published; the README says what is known of it."""
+    """Main objects are up to 22 % faster than published; see the README."""
     rows = comparison.filter(pl.col("metric").str.starts_with("throughput"))
     assert rows.height == 3 * len(PAGES)
     assert rows["ratio"].is_between(0.95, 1.25).all()
@@ -197,7 +197,7 @@ def test_the_readme_counts_the_statements_and_names_those_that_are_not_upheld(re
 # ---- The other files -------------------------------------------------------------------------------------
 
 
-def test_each_assumption_runs_and_changes_every_cell_it_is_given(tmp_path: Path) -> None:
+def test_each_assumption_runs_and_changes_each_of_its_cells(tmp_path: Path) -> None:
     file = STUDY / "sensitivity.toml"
     scenarios = {cell.key: cell.scenario for cell in _core.load(str(STUDY / "study.toml")).cells}
     study = _core.load(str(file))

@@ -76,7 +76,7 @@ def test_summary_has_the_columns_of_the_published_file(measured: Measured) -> No
     assert key_columns(assets)[-1] == "statistic"
 
 
-def one(frame: pl.DataFrame, **keys: str) -> float:
+def value_of(frame: pl.DataFrame, **keys: str) -> float:
     rows = frame.filter(**keys)
     assert rows.height == 1
     return float(rows["value"][0])
@@ -86,10 +86,10 @@ def test_red_drops_include_marks_and_the_lower_rule_applies(measured: Measured) 
     flows, summary, _ = measured
     part = flows.filter(link="e0", workload="2tcp0udp", variant="eifel+ecn", role="tcp-faster")
     expected = percentiles((part["data_drops_red"] + part["data_marks_ecn"]).to_numpy(), [50], "lower")[0]
-    found = one(
+    actual = value_of(
         summary, table="T31", flow="tcp-faster", direction="data", metric="drops_red", statistic="median"
     )
-    assert found == expected
+    assert actual == expected
 
 
 def test_overall_time_pools_the_tcp_flows(measured: Measured) -> None:
@@ -97,17 +97,17 @@ def test_overall_time_pools_the_tcp_flows(measured: Measured) -> None:
     part = flows.filter(link="e0", workload="2tcp1udp", variant="eifel", protocol="tcp")
     assert part.height == 8
     expected = percentiles(part["elapsed_s"].to_numpy(), [50], "linear")[0]
-    assert one(summary, table="T9", variant="eifel") == pytest.approx(expected)
+    assert value_of(summary, table="T9", variant="eifel") == pytest.approx(expected)
 
 
 def test_spacing_takes_medians_of_percentiles_and_extremes_of_maxima(measured: Measured) -> None:
     flows, summary, _ = measured
     udp = flows.filter(link="e0", workload="2tcp1udp", variant="eifel", protocol="udp")
     find = {"table": "T11", "variant": "eifel"}
-    assert one(summary, statistic="max_lowest", **find) == pytest.approx(udp["spacing_max_ms"].min())
-    assert one(summary, statistic="max_highest", **find) == pytest.approx(udp["spacing_max_ms"].max())
+    assert value_of(summary, statistic="max_lowest", **find) == pytest.approx(udp["spacing_max_ms"].min())
+    assert value_of(summary, statistic="max_highest", **find) == pytest.approx(udp["spacing_max_ms"].max())
     expected = percentiles(udp["spacing_p90_ms"].to_numpy(), [50], "lower")[0]
-    assert one(summary, statistic="p90", **find) == pytest.approx(expected)
+    assert value_of(summary, statistic="p90", **find) == pytest.approx(expected)
 
 
 def test_several_sets_give_the_mean_of_the_sets_statistics(
@@ -118,7 +118,7 @@ def test_several_sets_give_the_mean_of_the_sets_statistics(
     part = flows.filter(link="r1", workload="2tcp0udp5s", variant="eifel", role="tcp-first")
     maxima = part.group_by("set").agg(pl.col("duplicate_acks").max())["duplicate_acks"]
     find = {"table": "T51", "flow": "tcp-first", "metric": "duplicate_acks", "statistic": "max"}
-    assert one(summary, **find) == pytest.approx(maxima.mean())
+    assert value_of(summary, **find) == pytest.approx(maxima.mean())
     assert summary.filter(**find)["replications"][0] == 12
 
 
@@ -194,7 +194,7 @@ def test_agreement_counts_misses(measured: Measured) -> None:
 
 
 def with_assumptions(flows: pl.DataFrame, slower_by: float) -> pl.DataFrame:
-    """The flows once as they are, and those of link e0 once more with times that much longer."""
+    """The flows unchanged, and those of link e0 again with their times multiplied."""
     changed = flows.filter(link="e0").with_columns(pl.col("elapsed_s") * slower_by, assumption=pl.lit("slow"))
     return pl.concat(
         [flows.with_columns(assumption=pl.lit("default")), changed.select(*flows.columns, "assumption")]
@@ -210,7 +210,7 @@ def test_a_factor_that_the_study_does_not_know_is_compared_level_by_level(measur
     slow = summary.filter(assumption="slow")
     assert set(slow["link"]) == {"e0"}
     find = {"table": "T27", "flow": "tcp-slower", "metric": "elapsed_s", "statistic": "median"}
-    assert one(slow, **find) == pytest.approx(2 * one(plain, **find))
+    assert value_of(slow, **find) == pytest.approx(2 * value_of(plain, **find))
     comparison = compare(summary, assets, ["assumption"])
     assert comparison.columns[0] == "assumption"
     assert comparison.filter(assumption="default").drop("assumption").equals(compare(plain, assets))
@@ -235,7 +235,7 @@ def test_agreement_of_a_level_takes_the_first_level_where_it_was_not_run(measure
     assert max(map(len, lines)) <= 120
 
 
-def test_a_scenario_beside_published_numbers_is_compared_if_it_has_their_factors(study_file: Path) -> None:
+def test_a_scenario_is_compared_with_published_numbers_if_it_has_their_factors(study_file: Path) -> None:
     other = study_file.with_name("sensitivity.toml")
     assets = load_assets(other, [*fake_core.KULVE, "assumption"])
     assert assets is not None
@@ -247,11 +247,11 @@ def test_a_scenario_beside_published_numbers_is_compared_if_it_has_their_factors
 def test_with_several_sets_the_interval_is_students_over_their_statistics() -> None:
     values = np.random.default_rng(4).exponential(size=30)
     sets = np.repeat([1, 2, 3], 10)
-    found = quantiles_over_sets(values, sets, [50.0, 95.0], "linear")
+    actual = quantiles_over_sets(values, sets, [50.0, 95.0], "linear")
     for place, percent in enumerate((50, 95)):
         of_sets = [np.percentile(values[sets == number], percent) for number in (1, 2, 3)]
         low, high = stats.t.interval(0.95, 2, loc=np.mean(of_sets), scale=stats.sem(of_sets))
-        assert list(found[:, place]) == pytest.approx([np.mean(of_sets), low, high])
+        assert list(actual[:, place]) == pytest.approx([np.mean(of_sets), low, high])
 
 
 def test_rows_of_a_study_have_the_ends_that_four_replications_bound(measured: Measured) -> None:
@@ -274,7 +274,7 @@ def test_generic_summary_has_all_numeric_metrics(
     assert set(summary["statistic"]) == {"min", "p25", "median", "p75", "p95", "p99", "max", "mean", "iqr"}
     assert {"set", "replication", "start_s"}.isdisjoint(summary["metric"])
     mean = flows.filter(queue="5 packets", role="tcp1")["elapsed_s"].mean()
-    assert one(
+    assert value_of(
         summary, queue="5 packets", flow="tcp1", metric="elapsed_s", statistic="mean"
     ) == pytest.approx(mean)
 
@@ -301,7 +301,7 @@ ROW = '[[rows.own]]\nflow = "all"\n'
         ),
         (
             "[[tables]]\nids = 'T1'\nkind = 'effects'\ntitle = 'x'",
-            ":3: tables.kind: [factorial] is missing: the table is of metrics of runs.",
+            ":3: tables.kind: this kind of table needs [factorial], which is missing.",
         ),
         (
             f"{ROW}numbers = [\n{{ metric = 'elapsd_s' }}]",
@@ -325,15 +325,17 @@ def test_a_wrong_presentation_is_an_error_with_line_and_remedy(text: str, error:
     assert str(raised.value) == f"report.toml{error}"
 
 
-def test_all_errors_of_a_presentation_are_said_at_once() -> None:
+def test_all_errors_of_a_presentation_are_reported_at_once() -> None:
     with pytest.raises(InputError) as raised:
         read_presentation("colour = 1\n[[figure]]\nsize = 3")
     assert len(str(raised.value).splitlines()) == 4
 
 
 def test_table_numbers_expand() -> None:
-    found = read_presentation(f'{ROW}numbers = []\n[[tables]]\nids = "T7 T11-T13"\nkind = "own"\ntitle = "x"')
-    assert found.tables[0].ids == ("T7", "T11", "T12", "T13")
+    actual = read_presentation(
+        f'{ROW}numbers = []\n[[tables]]\nids = "T7 T11-T13"\nkind = "own"\ntitle = "x"'
+    )
+    assert actual.tables[0].ids == ("T7", "T11", "T12", "T13")
 
 
 def test_figures_of_the_study_name_cells_that_exist(engine: fake_core.Engine, study_file: Path) -> None:

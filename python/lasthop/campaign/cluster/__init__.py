@@ -1,8 +1,7 @@
 """Running a campaign on a Dask cluster.
 
-`place` hands out work, `worker` runs it, `where` and `jobs` find workers.
-
-Dask is an optional part of lasthop. Nothing here imports it before it is needed.
+`place` hands out work, `worker` runs it, `where` and `jobs` find workers. Dask is an optional dependency,
+which is imported only when it is needed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,27 +24,27 @@ def _where() -> ModuleType:
 def check_cluster(
     where: str, *, engine: Engine, jobs: int | None, captures: bool, code: Iterable[str] = ()
 ) -> None:
-    """Refuse runs that cannot be made on the cluster that `--cluster` names."""
+    """Raise `InputError` for runs that are impossible on the cluster that `--cluster` names."""
     _where().check(where)
     if not engine.repeatable:
         raise InputError(
             f"--engine {engine.name} does not run on a cluster: its results depend on the timing of the "
-            "machine, and a worker shares its machine with others. Leave out --cluster, or use --engine "
-            "kernel."
+            "machine, which workers share. Omit --cluster, or use --engine kernel."
         )
     for name in code:
         raise InputError(
-            f"--cluster: {name} is code of your own, which the workers may not have; leave --cluster out."
+            f"--cluster: the scenario uses your own code {name}, which the workers may not have. Omit "
+            "--cluster."
         )
     if captures:
         raise InputError(
-            "--pcap does not work with --cluster: captures are written where lasthop runs. Run without "
-            "--pcap; 'lasthop export' captures single runs, and the same command without --cluster captures "
-            "all."
+            "--pcap does not work with --cluster, as captures are written on this machine. Omit --pcap: "
+            "'lasthop export' captures single runs, and the same command without --cluster captures all."
         )
     if jobs is not None:
         raise InputError(
-            "--jobs counts threads of this process, and --cluster runs elsewhere: leave out one of them."
+            "--jobs sets the number of threads of this process, but --cluster runs elsewhere: omit one of "
+            "them."
         )
 
 
@@ -57,7 +56,7 @@ def opened(where: str, say: Callable[[str], object]) -> Iterator[Place]:
 
 
 def job_script(where: str | None) -> str:
-    """Return the script that would be submitted to the batch system that `--cluster` names."""
+    """Return the job script for the batch system that `--cluster` names."""
     if where is None:
-        raise InputError("--dry-run shows the job script of a batch system: give --cluster slurm:FILE too.")
+        raise InputError("--dry-run prints the job script of a batch system: give --cluster slurm:FILE.")
     return str(_where().script(where))

@@ -19,9 +19,9 @@ from lasthop import _core
 from lasthop.common.errors import InputError, nearest
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
-"""Batch systems, with dask-jobqueue's name for each."""
+"""dask-jobqueue's class for each batch system."""
 _JOBS = "jobs"
-# Parameters that are no options of a job, or that we set.
+# Parameters that are not options of a job, or that lasthop sets.
 _OURS = {
     "self", "args", "kwargs", "job_kwargs", "base_class_kwargs", "job_cls", "n_workers", "loop",
     "asynchronous", "silence_logs", "scheduler", "scheduler_cls", "name", "config_name", "dashboard_address",
@@ -29,47 +29,44 @@ _OURS = {
 }  # fmt: skip
 
 
-def _class(system: str) -> Any:  # noqa: ANN401  it has no types
+def _class(system: str) -> Any:  # noqa: ANN401  dask-jobqueue has no types
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     import dask_jobqueue
 
-    for number, handler in handlers.items():  # dask-jobqueue's import makes Ctrl-C a quiet end
+    for number, handler in handlers.items():  # importing dask-jobqueue replaces these handlers
         signal.signal(number, handler)
     return getattr(dask_jobqueue, SYSTEMS[system])
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """Jobs that were submitted, and how many there should be."""
+    """A cluster of jobs, and how many there should be."""
 
     cluster: Any
     jobs: int
 
     def renew(self) -> None:
-        """Submit a job for each one that has ended."""
+        """Replace jobs that have ended."""
         self.cluster.scale(jobs=self.jobs)
 
 
 @contextmanager
 def submitted(system: str, file: Path) -> Iterator[Submitted]:
-    """Submit the jobs that a file describes, and cancel them in the end.
-
-    Raise `InputError` if that is not possible.
-    """
+    """Submit the jobs that a file describes, and cancel them at the end; raise `InputError` on failure."""
     options = _options(system, file)
     count = options.pop(_JOBS)
     command = _class(system).job_cls.submit_command.split()[0]
     if shutil.which(command) is None:
         raise InputError(
-            f"--cluster {system}:{file}: this machine has no command {command}. Run lasthop where you submit "
-            "jobs, or give --dry-run to see the script."
+            f"--cluster {system}:{file}: this machine has no command {command}. Run lasthop on a machine "
+            "that submits jobs, or print the script with --dry-run."
         )
-    with _made(system, file, options) as cluster:
+    with _without_jobs(system, file, options) as cluster:
         batch = Submitted(cluster, count)
 
         async def submit() -> None:
             batch.renew()
-            await cluster._correct_state()  # otherwise only a log learns of a refusal
+            await cluster._correct_state()  # raises if the job is refused, which Dask would only log
 
         try:
             cluster.sync(submit)
@@ -82,14 +79,14 @@ def script(system: str, file: Path) -> str:
     """Return the script of a job that a file describes."""
     options = _options(system, file)
     options.pop(_JOBS)
-    with _made(system, file, options) as cluster:
+    with _without_jobs(system, file, options) as cluster:
         return str(cluster.job_script())
 
 
 @contextmanager
-def _made(system: str, file: Path, options: dict[str, object]) -> Iterator[Any]:
+def _without_jobs(system: str, file: Path, options: dict[str, object]) -> Iterator[Any]:
     """Yield a cluster without jobs."""
-    # -P: nothing in the folder where the job runs may take the place of a module.
+    # -P: do not import modules from the folder where the job runs.
     python = options.pop("python", None) or dask.config.get(f"jobqueue.{system}.python") or sys.executable
     try:
         cluster = _class(system)(**options, python=f"{python} -P", silence_logs=logging.CRITICAL)
@@ -98,30 +95,33 @@ def _made(system: str, file: Path, options: dict[str, object]) -> Iterator[Any]:
     try:
         yield cluster
     finally:
-        with suppress(AssertionError):  # Dask expects that jobs ended; refused jobs never began
+        with suppress(AssertionError):  # Dask expects that jobs ended, but refused jobs never started
             cluster.close()
 
 
 def _options(system: str, file: Path) -> dict[str, Any]:
-    """Read the options of a cluster, by dask-jobqueue's names; only `jobs` is our own."""
-    found = _content(file)
-    if isinstance(found.get("jobqueue"), dict):  # as in dask-jobqueue's own files
-        sections = found["jobqueue"]
+    """Read the options of a cluster, by dask-jobqueue's names, and lasthop's own option `jobs`."""
+    content = _content(file)
+    if isinstance(content.get("jobqueue"), dict):  # as in dask-jobqueue's own files
+        sections = content["jobqueue"]
         if not isinstance(sections.get(system), dict):
             raise InputError(
-                f"{file} has no section jobqueue.{system}; it has {', '.join(sections) or 'none'}."
+                f"{file} has no section jobqueue.{system}. Its sections: {', '.join(sections) or 'none'}."
             )
-        found = sections[system]
-    options = {str(key).replace("-", "_"): value for key, value in found.items()}
-    known = _known(system)
+        content = sections[system]
+    options = {str(key).replace("-", "_"): value for key, value in content.items()}
+    names = _option_names(system)
     for key in options:
-        if key not in known:
+        if key not in names:
             raise InputError(
-                f"{file}: '{key}' is no option of dask-jobqueue's {SYSTEMS[system]}; did you mean "
-                f"'{nearest(key, known)}'?"
+                f"{file}: '{key}' is not an option of dask-jobqueue's {SYSTEMS[system]}; did you mean "
+                f"'{nearest(key, names)}'?"
             )
     if type(options.get(_JOBS)) is not int or options[_JOBS] < 1:
-        raise InputError(f"{file}: say how many jobs to submit, as in {_JOBS} = 10 (in YAML {_JOBS}: 10).")
+        raise InputError(
+            f"{file}: the number of jobs is missing or invalid. Write it as {_JOBS} = 10 (in YAML {_JOBS}: "
+            "10)."
+        )
     return options
 
 
@@ -138,21 +138,20 @@ def _content(file: Path) -> dict[str, Any]:
             content = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(
-            f"{file} is no TOML: {error}. A file of options is TOML, or YAML if its name ends in .yaml or "
-            ".yml."
+            f"{file} is not valid TOML: {error}. A file of options is TOML, or YAML if its name ends in "
+            ".yaml or .yml."
         ) from error
     except ValueError as error:
         raise InputError(str(error)) from error
     if not isinstance(content, dict):
-        raise InputError(f"{file} holds no options: write one per line, as in cores = 8.")
+        raise InputError(f"{file} contains no options: write one per line, as in cores = 8.")
     return content
 
 
-def _known(system: str) -> set[str]:
-    """Return the names of all options that a cluster takes."""
+def _option_names(system: str) -> set[str]:
     cluster = _class(system)
     names = {_JOBS}
-    for makes in (*cluster.__mro__, *cluster.job_cls.__mro__):
-        if makes.__module__.startswith("dask_jobqueue"):
-            names |= inspect.signature(makes.__init__).parameters.keys()
+    for base in (*cluster.__mro__, *cluster.job_cls.__mro__):
+        if base.__module__.startswith("dask_jobqueue"):
+            names |= inspect.signature(base.__init__).parameters.keys()
     return names - _OURS

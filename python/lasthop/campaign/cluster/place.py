@@ -1,8 +1,7 @@
 """A Dask cluster as the place where a campaign runs.
 
-Dask schedules the tasks, moves the results and repeats the tasks of a dead worker. We keep a few tasks per
-thread in flight, each of about a second, and write the results into the store: no worker touches the results
-folder.
+Dask schedules the tasks, transfers the results and repeats the tasks of a dead worker. A few tasks per thread
+are in flight, each of about a second. Results are stored here: workers do not need the results folder.
 """
 
 import importlib.metadata
@@ -23,22 +22,22 @@ from types import FrameType
 
 from distributed import Client, Future, KilledWorker
 
-from lasthop.campaign.cluster.worker import Answer, Simulator, called, introduce, version, version_text
+from lasthop.campaign.cluster.worker import Answer, Simulator, engine_key, introduce, version, version_text
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.runner import Agenda, Assignment, Ledger, Work
 from lasthop.common.errors import InputError, PlaceLostError
 from lasthop.common.metrics.units import counted
 
 TASK_S = 1.0
-"""Length of a task: long in comparison with the milliseconds that a scheduler needs for it."""
+"""Duration of a task: much more than the milliseconds that a scheduler needs for it."""
 TASKS_PER_S = 200
-"""Most tasks that a scheduler gets per second, half of its capacity: with many threads, tasks take longer."""
+"""Most tasks per second that a scheduler gets, half of its capacity: with many threads, tasks are longer."""
 LEAST_TASK_S = 0.1
 IN_FLIGHT = 3
-"""Tasks per thread: one runs, one waits at the worker, one at the scheduler."""
+"""Tasks per thread: running, waiting at the worker, and waiting at the scheduler."""
 _LOOK_EVERY_S = 1.0
 _HEARTBEAT_S = 0.5
-_LINGER_S = 0.05  # so that results arrive, and tasks leave, in groups
+_LINGER_S = 0.05  # to receive results and send tasks in groups
 _GATHERED = 500
 _LINES = 8
 
@@ -47,7 +46,7 @@ Tasks = Sequence[Work]
 
 @dataclass(slots=True)
 class Share:
-    """What a worker has done so far."""
+    """The work that a worker has done so far."""
 
     threads: int
     since: float = field(default_factory=time.monotonic)
@@ -55,7 +54,7 @@ class Share:
     busy_s: float = 0.0
 
     def line(self, address: str) -> str:
-        """Return a line for people: throughput, and how much of its time it computed."""
+        """Format the worker's throughput, and the share of its time that it was busy."""
         elapsed_s = max(time.monotonic() - self.since, 1e-3)
         busy = min(1.0, self.busy_s / elapsed_s / self.threads)
         runs, threads = counted(self.runs, "run"), counted(self.threads, "thread")
@@ -66,10 +65,7 @@ class DaskPlace:
     """The workers of a scheduler. It can run one assignment after the other."""
 
     def __init__(self, client: Client, address: str, renew: Callable[[], None] | None = None) -> None:
-        """Take a connected client; `address` is the scheduler's address for people.
-
-        `renew`, if any, replaces workers that have gone; it is called now and then.
-        """
+        """Use a connected client; messages show `address`, and periodic calls of `renew` replace workers."""
         self._client = client
         self._address = address
         self._renew = renew
@@ -88,14 +84,13 @@ class DaskPlace:
         return len(self._lost)
 
     def mourn(self, address: str) -> None:
-        """Count a worker that died. If it came and went between two looks, only its lost task shows it."""
+        """Count a worker that died. If it started and died between two looks, only its lost task shows it."""
         self._lost.add(address)
 
     def detail(self) -> list[str]:
-        """Say how many workers there are and what each has done, in a few lines."""
         present = dict(self._present)
         if not present:
-            return [f"There is no worker at {self._address}; waiting for one."]
+            return [f"Waiting for workers: {self._address} has none."]
         lost = f", {self.lost} lost" if self.lost else ""
         lines = [f"{counted(len(present), 'worker')}, {counted(sum(present.values()), 'thread')}{lost}"]
         if len(present) <= _LINES:
@@ -103,74 +98,74 @@ class DaskPlace:
         return lines
 
     def summary(self) -> list[str]:
-        """Say what each worker has done; with many workers, only the first ones."""
         done = {address: share for address, share in sorted(self._shares.items()) if share.runs}
         lines = [share.line(address) for address, share in list(done.items())[:_LINES]]
         if len(done) > _LINES:
             lines.append(f"and {counted(len(done) - _LINES, 'more worker')}")
         if self.lost:
-            lines.append(f"Lost {counted(self.lost, 'worker')}; others did the work.")
+            lines.append(f"Lost {counted(self.lost, 'worker')}; their tasks were repeated by others.")
         return lines
 
     def run(self, assignment: Assignment, ledger: Ledger, advance: Callable[[int], None]) -> None:
-        """Run it all; raise `PlaceLostError` if the scheduler goes."""
+        """Run everything; raise `PlaceLostError` if the scheduler disappears."""
         self._looked = -math.inf
         self.look(assignment.plan)
         flight = _Flight(self, self._client, assignment, ledger)
         try:
             with ledger.watch, _ctrl_c() as stopped:
-                while flight.goes_on():
+                while flight.is_unfinished():
                     if stopped.is_set():
                         raise KeyboardInterrupt
                     self.look(assignment.plan)
                     flight.fill(self.threads)
                     advance(flight.land())
-            with suppress(PlaceLostError), self.asking():  # nothing that is left needs the scheduler
-                self._see(self._client.nthreads())  # which workers died since the last look
+            with suppress(PlaceLostError), self.using_scheduler():  # the rest does not need the scheduler
+                self._update(self._client.nthreads())  # counts workers that died since the last look
         finally:
-            flight.call_off()
+            flight.cancel()
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
-        """Ask the scheduler something; raise `PlaceLostError` if it is no longer there."""
+    def using_scheduler(self) -> Iterator[None]:
+        """Raise `PlaceLostError` for an error that is due to a lost scheduler."""
         try:
             yield
         except Exception as error:
-            # A Dask client that has given up its scheduler meanwhile raises all kinds of errors.
+            # A Dask client that has lost its scheduler raises all kinds of errors.
             if self._client.status == "running" and not isinstance(error, OSError | CancelledError):
                 raise
             raise self.gone() from error
 
     def gone(self) -> PlaceLostError:
-        """Return the error for a scheduler that is no longer there."""
-        return PlaceLostError(f"The scheduler at {self._address} is gone.")
+        """Return the error for a lost scheduler."""
+        return PlaceLostError(f"The scheduler at {self._address} has disappeared.")
 
     def look(self, plan: Plan, *, at_once: bool = False) -> None:
-        """Look which workers are there, now and then; refuse workers that would compute something else."""
+        """Update the list of workers periodically; raise `InputError` for workers that cannot be used."""
         if not at_once and time.monotonic() - self._looked < _LOOK_EVERY_S:
             return
         self._looked = time.monotonic()
         if self._renew is not None:
             self._renew()
-        with self.asking():
+        with self.using_scheduler():
             present = self._client.nthreads()
-            self._refuse(plan, [address for address in present if address not in self._introduced])
-        self._see(present)
+            self._check(plan, [address for address in present if address not in self._introduced])
+        self._update(present)
 
-    def _see(self, present: Mapping[str, int]) -> None:
+    def _update(self, present: Mapping[str, int]) -> None:
         self._lost |= self._present.keys() - present.keys()
         for address, threads in present.items():
             self._shares.setdefault(address, Share(threads)).threads = threads
         self._present = present
 
-    def _refuse(self, plan: Plan, newcomers: Sequence[str]) -> None:
+    def _check(self, plan: Plan, newcomers: Sequence[str]) -> None:
         if not newcomers:
             return
-        answers = self._client.run(introduce, called(plan.engine), workers=list(newcomers), on_error="return")
+        key = engine_key(plan.engine)
+        answers = self._client.run(introduce, key, workers=list(newcomers), on_error="return")
         reasons = []
         for address, answer in answers.items():
             if isinstance(answer, OSError):
-                continue  # it has gone already
+                continue  # the worker has disappeared
             reason = self._reason(plan, address, answer)
             if reason is None:
                 self._introduced.add(address)
@@ -182,16 +177,16 @@ class DaskPlace:
             raise InputError("\n".join(reasons))
 
     def _reason(self, plan: Plan, address: str, answer: object) -> str | None:
-        """Return why the worker that gave this answer cannot be used."""
-        remedy = f"and this is {version_text(version())}. Install the same version there."
+        """Return the reason why the worker with this answer cannot be used."""
+        remedy = f"but this is {version_text(version())}. Install the same version there."
         if isinstance(answer, ImportError):
             packages = self._client.run(
                 importlib.metadata.version, "lasthop", workers=[address], on_error="return"
             )
-            found = packages.get(address)
+            installed = packages.get(address)
             return (
-                f"it has lasthop {found} without its cluster part, {remedy}"
-                if isinstance(found, str)
+                f"it has lasthop {installed} without the extra 'cluster', {remedy}"
+                if isinstance(installed, str)
                 else (f"it has no lasthop ({answer}), {remedy}")
             )
         if not isinstance(answer, tuple):
@@ -201,8 +196,7 @@ class DaskPlace:
             return f"it has {version_text(theirs)}, {remedy}"
         return None if problem is None else f"{problem}. {plan.engine.remedy}"
 
-    def took(self, answer: Answer, runs: int) -> None:
-        """Learn what a worker has done."""
+    def record(self, answer: Answer, runs: int) -> None:
         share = self._shares.setdefault(answer.worker, Share(1))
         share.runs += runs
         share.busy_s += sum(answer.seconds)
@@ -212,7 +206,7 @@ class DaskPlace:
 def _ctrl_c() -> Iterator[threading.Event]:
     """Yield an event that Ctrl-C sets; a second Ctrl-C raises at once.
 
-    The first must not raise: Python drops exceptions from a destructor of Dask's, and writes a traceback.
+    The first must not raise: in a destructor of Dask's, Python would ignore the exception and print it.
     """
     stopped = threading.Event()
 
@@ -232,27 +226,24 @@ def _ctrl_c() -> Iterator[threading.Event]:
 
 
 class _Flight:
-    """The tasks of one assignment that are under way."""
+    """The tasks of an assignment that are under way."""
 
     def __init__(self, place: DaskPlace, client: Client, assignment: Assignment, ledger: Ledger) -> None:
         plan = assignment.plan
         self._place, self._client, self._plan, self._ledger = place, client, plan, ledger
         self._agenda = Agenda(assignment.work)
         self._flying: dict[Future[Answer], Tasks] = {}
-        self._suspects: deque[Work] = (
-            deque()
-        )  # Dask gave them up: each time they were sent, their worker died
+        self._suspects: deque[Work] = deque()  # from tasks that Dask gave up because their workers died
         self._alone = False  # whether a suspect is under way, and nothing else
         self._news: SimpleQueue[Future[Answer]] = SimpleQueue()
         self._name = f"lasthop-{uuid.uuid4().hex[:12]}"
         self._number = 0
-        # Both functions are Python's own, so the scheduler needs no lasthop.
-        simulator = pickle.dumps(Simulator(plan.cells, plan.seed, called(plan.engine)))
-        with place.asking():
+        # The scheduler needs no lasthop, as it sees only functions of Python's own.
+        simulator = pickle.dumps(Simulator(plan.cells, plan.seed, engine_key(plan.engine)))
+        with place.using_scheduler():
             self._simulator = client.submit(pickle.loads, simulator, key=f"{self._name}-plan")
 
-    def goes_on(self) -> bool:
-        """Whether anything is left to run, or under way."""
+    def is_unfinished(self) -> bool:
         if self._client.status != "running":
             raise self._place.gone()
         return bool(self._flying or self._suspects or self._agenda.left())
@@ -260,8 +251,8 @@ class _Flight:
     def fill(self, threads: int) -> None:
         """Send tasks, so that every thread has enough to do. Towards the end they get shorter.
 
-        Dask blames a worker's death on all tasks that the worker had, even on tasks that waited there. So
-        suspects go one at a time, with nothing else under way: then a death has one cause.
+        Dask blames a worker's death on all tasks that the worker had, even if they only waited there. So each
+        suspect is sent with nothing else under way, so that a death has a single cause.
         """
         if self._suspects or self._alone:
             if not self._flying:
@@ -284,14 +275,14 @@ class _Flight:
             [(work.unit.cell, work.source, work.first, work.count, work.memory) for work in task]
             for task in sent
         ]
-        with self._place.asking():
+        with self._place.using_scheduler():
             futures = self._client.map(operator.call, [self._simulator] * len(sent), pieces, key=keys)
         for future, task in zip(futures, sent, strict=True):
             self._flying[future] = task
             future.add_done_callback(self._news.put)
 
     def land(self) -> int:
-        """Wait a little for results, store them, and return the number of runs in them."""
+        """Wait a little for results, store them, and return their number of runs."""
         landed = []
         with suppress(Empty):
             landed.append(self._news.get(timeout=_HEARTBEAT_S))
@@ -300,7 +291,7 @@ class _Flight:
                 landed.append(self._news.get_nowait())
         runs = 0
         finished = [future for future in landed if future.status == "finished"]
-        with self._place.asking():
+        with self._place.using_scheduler():
             answers: list[Answer] = self._client.gather(finished)
         for future, answer in zip(finished, answers, strict=True):
             runs += self._keep(self._flying.pop(future), answer)
@@ -310,7 +301,7 @@ class _Flight:
                 self._suspect(future)
             if future.status == "cancelled":
                 raise self._place.gone()
-            if future in self._flying:  # its worker died with the result, and another worker makes it again
+            if future in self._flying:  # its worker died with the result, and another worker repeats the task
                 future.add_done_callback(self._news.put)
         return runs
 
@@ -318,46 +309,42 @@ class _Flight:
         self._ledger.commit(answer.batch)
         for work, seconds in zip(task, answer.seconds, strict=True):
             _, memory = answer.batch.memories.get(work.source, (None, None))
-            self._agenda.took(work, seconds, memory)
-        self._place.took(answer, answer.batch.runs)
+            self._agenda.complete(work, seconds, memory)
+        self._place.record(answer, answer.batch.runs)
         return answer.batch.runs
 
     def _suspect(self, future: Future[Answer]) -> None:
-        """Put a task whose workers died aside, to run its parts alone; raise any other error, or a part's."""
+        """Schedule the parts of a task whose workers died, to run alone; raise any other error."""
         error = future.exception()
         if self._alone or not isinstance(error, KilledWorker) or error.task == self._simulator.key:
-            raise self._told(future)
+            raise self._failure(future)
         self._place.mourn(error.last_worker.address)
         self._suspects += self._flying.pop(future)
 
-    def _told(self, future: Future[Answer]) -> Exception:
-        """Return the error that ended a task, worded for people."""
+    def _failure(self, future: Future[Answer]) -> Exception:
+        """Return the error of a task for the user."""
         error = future.exception()
-        what = self._named(self._flying[future])
+        runs = self._runs_text(self._flying[future])
         if isinstance(error, KilledWorker):
-            did = (
-                "taking over the cells"
-                if error.task == self._simulator.key
-                else f"running nothing but {what}"
-            )
+            activity = "loading the cells" if error.task == self._simulator.key else f"running only {runs}"
             return InputError(
-                f"{counted(error.allowed_failures + 1, 'worker')} died while {did}; the last was "
-                f"{error.last_worker.address}. Its log says why; often there was not enough memory."
+                f"{counted(error.allowed_failures + 1, 'worker')} died while {activity}; the last was "
+                f"{error.last_worker.address}. Its log shows the reason, which is often a lack of memory."
             )
-        self._place.look(self._plan, at_once=True)  # another version may just have come
+        self._place.look(self._plan, at_once=True)  # the worker may be new and have another version
         if isinstance(error, InputError):
             return error
-        return InputError(f"A worker could not run {what}: {type(error).__name__}: {error}")
+        return InputError(f"A worker could not run {runs}: {type(error).__name__}: {error}")
 
-    def _named(self, task: Tasks) -> str:
+    def _runs_text(self, task: Tasks) -> str:
         names = []
         for work in task[:_LINES]:
             cell = self._plan.cells[work.unit.cell].key or "the scenario"
             names.append(f"{cell}, replications {work.first} to {work.first + work.count - 1}")
         return "; ".join(names) + (f"; and {len(task) - _LINES} more cells" if len(task) > _LINES else "")
 
-    def call_off(self) -> None:
-        """Let the scheduler forget what is still under way."""
+    def cancel(self) -> None:
+        """Cancel the tasks that are under way."""
         with suppress(OSError, CancelledError, RuntimeError):
             if self._client.status == "running":
                 self._client.cancel([*self._flying, self._simulator], force=True)

@@ -1,7 +1,7 @@
-"""What runs on a worker.
+"""The code that runs on a worker.
 
-A `Simulator` reaches each worker once, pickled; tasks name its cells by number. Only workers unpickle it: the
-scheduler sees bytes and numbers, and need not have lasthop.
+A pickled `Simulator` is sent once to each worker; tasks refer to its cells by number. Only workers unpickle
+it: the scheduler sees bytes and numbers, and does not need lasthop.
 """
 
 import json
@@ -21,13 +21,13 @@ from lasthop.engines.registry import ENGINES
 
 Piece = tuple[int, str, int, int, str | None]
 """Index of a cell, source, first replication, count, and the hosts' memory in a chain."""
-Called = tuple[str, dict[str, str]]
+EngineKey = tuple[str, dict[str, str]]
 """Name and identity of an engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Results of a task: a batch for the store, and how long each piece took on which worker."""
+    """Results of a task: its worker, the duration of each piece, and a batch for the store."""
 
     worker: str
     seconds: Sequence[float]
@@ -35,29 +35,26 @@ class Answer:
 
 
 class Simulator:
-    """The cells of a plan with the engine that runs them.
+    """The cells of a plan and their engine. Other versions of lasthop refuse to unpickle it."""
 
-    Another version of lasthop refuses to unpickle it.
-    """
-
-    def __init__(self, cells: Sequence[_core.Cell], seed: int, engine: Called) -> None:
+    def __init__(self, cells: Sequence[_core.Cell], seed: int, engine: EngineKey) -> None:
         self._cells = cells
         self._seed = seed
-        self._called = engine
+        self._engine_key = engine
         self._engine: Engine | None = None
         self._lock = threading.Lock()
 
     def _own_engine(self) -> Engine:
-        """Find the engine on this machine. Only a task knows its worker, so this waits for the first task."""
+        """Return the engine on this machine. The first task creates it, as only tasks know their worker."""
         with self._lock:
             if self._engine is None:
-                self._engine = _found(self._called).for_threads(get_worker().state.nthreads)
+                self._engine = _find_engine(self._engine_key).for_threads(get_worker().state.nthreads)
             return self._engine
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Many cells differ little: compressed together they take a few dozen bytes each.
+        # Most cells are similar: compressed together they need a few dozen bytes each.
         cells = json.dumps([(list(cell.levels.items()), cell.scenario) for cell in self._cells])
-        return _unpickle, (version(), self._seed, self._called, zlib.compress(cells.encode()))
+        return _unpickle, (version(), self._seed, self._engine_key, zlib.compress(cells.encode()))
 
     def __call__(self, pieces: Sequence[Piece]) -> Answer:
         builder, seconds, engine = BatchBuilder(), [], self._own_engine()
@@ -71,40 +68,38 @@ class Simulator:
         return Answer(get_worker().address, seconds, builder.build())
 
 
-def _unpickle(made_by: tuple[str, str], seed: int, engine: Called, cells: bytes) -> Simulator:
-    if made_by != version():
+def _unpickle(sender: tuple[str, str], seed: int, engine: EngineKey, cells: bytes) -> Simulator:
+    if sender != version():
         raise InputError(
-            f"{get_worker().address} has {version_text(version())}, and this is {version_text(made_by)}."
+            f"{get_worker().address} has {version_text(version())}, but this is {version_text(sender)}."
         )
     parsed = json.loads(zlib.decompress(cells))
     cells_again = [_core.Cell([tuple(level) for level in levels], scenario) for levels, scenario in parsed]
     return Simulator(cells_again, seed, engine)
 
 
-def called(engine: Engine) -> Called:
-    """Return the name and identity by which a worker finds an engine."""
+def engine_key(engine: Engine) -> EngineKey:
     return engine.name, dict(engine.identity)
 
 
-def _found(engine: Called) -> Engine:
+def _find_engine(engine: EngineKey) -> Engine:
     name, identity = engine
     return ENGINES[name].on_worker(identity)
 
 
 def version() -> tuple[str, str]:
-    """Return the properties that must be the same on every worker: version and rules."""
+    """Return the version and rules, which must be the same on every worker."""
     return _core.VERSION, _core.RULES
 
 
-def version_text(found: tuple[str, str]) -> str:
-    """Word a version in short."""
-    return f"lasthop {found[0]} (rules {found[1][:8]})"
+def version_text(version: tuple[str, str]) -> str:
+    return f"lasthop {version[0]} (rules {version[1][:8]})"
 
 
-def introduce(engine: Called) -> tuple[tuple[str, str], str | None]:
-    """Return this worker's version, and the reason if it does not have this engine."""
+def introduce(engine: EngineKey) -> tuple[tuple[str, str], str | None]:
+    """Return this worker's version, and an error message if it does not have this engine."""
     try:
-        _found(engine)
+        _find_engine(engine)
     except InputError as error:
         return version(), str(error)
     return version(), None

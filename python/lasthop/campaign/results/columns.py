@@ -1,4 +1,4 @@
-"""Tables of the engines as data frames, made from the buffers that hold their columns."""
+"""Converting tables of engines, which are buffers of columns, to data frames."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -8,11 +8,11 @@ from arro3.core import Array
 
 Number = Literal["Q", "d"]
 Gathered = Mapping[str, list[str] | tuple[Number, bytes, bytes]]
-"""A table in the form that `_core.gather` returns."""
+"""A table from `_core.gather`."""
 
 
 def gathered_frame(columns: Gathered) -> pl.DataFrame:
-    """Make a data frame of a table from `_core.gather`."""
+    """Convert a table from `_core.gather` to a data frame."""
     series = {
         name: pl.Series(name, own, dtype=pl.String) for name, own in columns.items() if isinstance(own, list)
     }
@@ -21,14 +21,14 @@ def gathered_frame(columns: Gathered) -> pl.DataFrame:
         if isinstance(own, tuple):
             numbers.setdefault(own[0], {})[name] = own[1:]
     for kind, several in numbers.items():
-        # All columns of a type at once: creating a series costs as much as writing it. For an array of numpy,
-        # polars would have to load more code, which takes longer than all this.
+        # All columns of a type at once: creating a series costs as much as filling it. For numpy arrays
+        # polars would load more code, which takes longer than all this.
         whole = pl.Series(
             Array.from_buffer(memoryview(b"".join(own for own, _ in several.values())).cast(kind))
         )
-        known = b"".join(own for _, own in several.values())
-        if b"\0" in known:
-            whole = whole.set(pl.Series(Array.from_buffer(known)) == 0, None)
+        validity = b"".join(own for _, own in several.values())
+        if b"\0" in validity:
+            whole = whole.set(pl.Series(Array.from_buffer(validity)) == 0, None)
         if kind == "Q":
             whole = whole.cast(pl.Int64)
         rows = len(whole) // len(several)
@@ -40,9 +40,9 @@ _TEXT = frozenset({"direction", "event", "host", "sack", "name"})
 
 
 def as_frame(table: Mapping[str, Sequence[object]]) -> pl.DataFrame:
-    """Return a table of a trace as a typed data frame."""
+    """Convert a table of a trace to a typed data frame."""
     frame = pl.DataFrame(dict(table), strict=False, infer_schema_length=None)
-    # A column without a value has no type. Without a packet or a TCP event, no column has one.
+    # polars infers no type for a column without values, as in a trace without packets or TCP events.
     types = {
         name: pl.String if name in _TEXT else pl.Int64
         for name, dtype in frame.schema.items()

@@ -1,15 +1,12 @@
-"""Hops and stations of media: their directions by name.
-
-`hops.parquet` has a row per hop, direction and replication, `stations.parquet` one per station of a hop.
-"""
+"""Names of directions in `hops.parquet` and, per station of a medium, in `stations.parquet`."""
 
 import polars as pl
 
 PLACE = "place"
-"""The column that names a hop and a direction, `wifi down`, or a station of a hop, `wifi tv down`."""
+"""The column with a hop and a direction, `wifi down`, or with a station of a hop, `wifi tv down`."""
 
 
 def with_places(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the name of hop and direction, and of the station between them if rows have one, as a column."""
+    """Add the column `PLACE`."""
     names = ["hop", "station", "direction"] if "station" in rows.collect_schema() else ["hop", "direction"]
     return rows.with_columns(pl.concat_str(names, separator=" ").alias(PLACE))

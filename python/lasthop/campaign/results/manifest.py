@@ -13,13 +13,13 @@ from lasthop.common.errors import InputError
 NOTES: Final = "live"
 """The key of the engine's facts about its runs."""
 UNTIL: Final = "until"
-"""The key of the conditions that ended the cells, if no given number did."""
+"""The key of the conditions that ended the cells, if their number of replications was not fixed."""
 SCENARIO_FILE: Final = "scenario_file"
-"""The key of the file's path at the time."""
+"""The key of the scenario file's path at the time of the run."""
 
 
 class Difference(NamedTuple):
-    """A difference of Linux from a scenario's TCP settings, its likely effect, and the cells that have it."""
+    """A difference of Linux from a scenario's TCP settings, its likely effect, and the affected cells."""
 
     what: str
     effect: str
@@ -27,25 +27,25 @@ class Difference(NamedTuple):
 
 
 def finished(folder: Path) -> Manifest:
-    """Return the manifest of finished results; raise `InputError` if `folder` holds none."""
+    """Return the manifest of finished results; raise `InputError` if `folder` contains none."""
     absent = [name for name in (MANIFEST, RUNS, FLOWS) if not (folder / name).is_file()]
     if absent:
         raise InputError(
-            f"{folder} holds no {' and no '.join(absent)}: give a folder that 'lasthop run' or 'lasthop "
-            "study run' made. To finish a run that was stopped, repeat its command."
+            f"{folder} contains no {' and no '.join(absent)}. Give a results folder of 'lasthop run' or "
+            "'lasthop study run'. To finish a run that was stopped, repeat its command."
         )
     file = folder / MANIFEST
     try:
         return shapes.manifest(file)
     except ValueError as error:
         raise InputError(
-            f"{file} cannot be read as a manifest of lasthop ({error}). Repeat the command that made it: "
-            f"what is in {STORE} is not run again."
+            f"{file} is not a valid manifest of lasthop ({error}). Repeat the command that wrote it: runs in "
+            f"{STORE} are not run again."
         ) from error
 
 
 def looks_of(manifest: Manifest | None) -> int:
-    """Return how many looks share the error of a campaign's intervals: one for a given number of runs."""
+    """Return how many looks share the error of a campaign's intervals: 1 without a stopping rule."""
     until = None if manifest is None else manifest.get(UNTIL)
     return 1 if until is None else until["shares"]
 
@@ -54,7 +54,7 @@ def differences_of(manifest: Manifest) -> list[Difference]:
     """Return the differences of Linux from the scenario's TCP settings, as a manifest lists them."""
     cells: dict[tuple[str, str], list[str]] = {}
     notes = manifest.get(NOTES)
-    for cell, found in notes["differences"].items() if notes is not None else ():
-        for difference in found:
+    for cell, own in notes["differences"].items() if notes is not None else ():
+        for difference in own:
             cells.setdefault((difference["what"], difference["effect"]), []).append(cell)
     return [Difference(what, effect, named) for (what, effect), named in cells.items()]

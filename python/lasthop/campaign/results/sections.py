@@ -1,4 +1,4 @@
-"""The sections of an answer, from page loads to runs, and the headline metrics of each."""
+"""The sections of an answer, from page loads to runs, and the main metrics of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ from lasthop.common.metrics.dictionary import LOST, PRINTED, PROGRAM
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
 
 WHO = "flow"
-"""The column of a section's rows that names the page load, hosts or role."""
+"""The column of a section's rows with the page load, kind of hosts or role."""
 REPLICATION = ["set", "replication"]
 COMPLETED = "closed"
-"""Outcome of a flow that did all its work."""
-_TOLD = ("protocol", "outcome")
+"""Outcome of a flow that completed."""
+_EXTRA = ("protocol", "outcome")
 """Further columns of a section's rows."""
 _PAGES = ["response_time_s", LOST, "retransmitted_packets", "timeouts"]
 _SHORTS = [
@@ -63,16 +63,16 @@ STATIONS = ["airtime_share", "frames", "collisions", "frame_packets_mean", "fail
 """The main metrics of the stations of a medium."""
 _RUNS = ["duration_s", "efficiency", "fairness_jain", "utilisation", "queue_mean_packets"]
 _LINK = ["utilisation", "fairness_jain"]
-"""Metrics of whole runs that are shown beside flows."""
+"""Metrics of whole runs that are shown along with flows."""
 _MOST_PRINTED = 4
-"""This many of the numbers that programs print are shown, unless the user asks for more."""
-_NAMED_AT_MOST = 4
+"""The default maximum of numbers shown from a program's output."""
+_MOST_ROLES = 4
 _SUMMED = [LOST, "retransmitted_packets", "timeouts"]
-"""Counts that are summed over a page load's connections."""
+"""Counts that are summed over the connections of a page load."""
 
 
 class Topic(IntEnum):
-    """What a comparison is about. An answer tells the first topics first."""
+    """The topic of a comparison, in the order of an answer."""
 
     CALL = 0
     VIDEO = 1
@@ -89,11 +89,11 @@ _OF_FLOWS = {
     Topic.REQUESTS: ("completion_p50_s", "completion_p95_s"),
     Topic.VIDEO: ("bitrate_mean_bps", "stalled_s", "startup_delay_s"),
 }
-"""Metrics by which flows are compared if they have the first of them."""
+"""Metrics by which flows are compared if they have the first one."""
 
 
 class Compared(NamedTuple):
-    """A metric by which levels are compared, and the rows that have it; a `headline` is drawn as well."""
+    """A metric by which levels are compared, and the rows that have it; a `headline` is also drawn."""
 
     metric: str
     rows: pl.DataFrame
@@ -103,12 +103,11 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table of an answer: its rows, one per replication and `flow`, and the metrics that it shows.
+    """A table of an answer: its rows, one per replication and `flow`, and its metrics.
 
-    A section without metrics is compared but not shown.
-
-    `rows` has a column per factor, then `set`, `replication`, `flow`, for flows and page loads their
-    `protocol` and `outcome`, and the metrics. `factors` maps each factor column to its factor.
+    A section without metrics is compared but not shown. `rows` has a column per factor, then `set`,
+    `replication`, `flow`, for flows and page loads their `protocol` and `outcome`, and the metrics. `factors`
+    maps each factor column to its factor.
     """
 
     title: str
@@ -119,9 +118,9 @@ class Section:
     looks: int = 1
     """As in `Tables`."""
     noun: str = WHO
-    """What a row is about, as the head of its column says."""
+    """The header of the first column."""
     left_out: Sequence[str] = ()
-    """The roles of connections that carry parts of flows, which have no rows here."""
+    """The roles of connections that carry parts of flows, which have no rows."""
 
     @property
     def varied(self) -> list[str]:
@@ -136,46 +135,46 @@ class _Kind(NamedTuple):
     headline: Sequence[str]
     topic: Topic
     compared: Sequence[str] = ()
-    """The metrics by which levels are compared, the headline first."""
+    """The metrics by which levels are compared, the main one first."""
     noun: str = WHO
     left_out: Sequence[str] = ()
 
 
 def sections(tables: Tables, metrics: Sequence[str] = (), *, parts: bool = False) -> list[Section]:
-    """Return the sections of a campaign's records; with `metrics`, only those metrics.
+    """Return the sections of a campaign's records; with `metrics`, only those that have any of them.
 
-    Sections without any of these metrics are left out then. With `parts`, connections that carry parts of a
-    flow have rows beside those of the flow. Raises InputError for a metric that no table has.
+    With `parts`, connections that carry parts of a flow have rows in addition to the flow's. Raises
+    `InputError` for an unknown metric.
     """
     names, kinds = _factors(tables), _kinds(tables, parts=parts)
     if metrics:
         _check(metrics, tables)
-        # Values from programs stand in the same rows as values of runs.
+        # Values from programs are in the same rows as values of runs.
         if kinds[0].topic is Topic.PROGRAMS:
             kinds.pop()
         chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
-        found = [_section(kind, names, own, own, own) for kind, own in chosen if own]
-        return [replace(section, looks=tables.looks) for section in found]
+        own_sections = [_section(kind, names, own, own, own) for kind, own in chosen if own]
+        return [replace(section, looks=tables.looks) for section in own_sections]
     # Whole runs get a table only if nothing else has one.
     runs = kinds.pop()
-    shown = [kind for kind in kinds if not is_empty(kind.rows)]
+    filled = [kind for kind in kinds if not is_empty(kind.rows)]
     link = runs._replace(title="Link", headline=(), compared=_LINK)
-    found = [_headlines(kind, names) for kind in ([*shown, link] if shown else [runs])]
-    return [replace(section, looks=tables.looks) for section in found]
+    main = [_headlines(kind, names) for kind in ([*filled, link] if filled else [runs])]
+    return [replace(section, looks=tables.looks) for section in main]
 
 
 def without_parts(roles: Sequence[str]) -> str:
-    """Say which connections are left out because they carry parts of flows, and where they are."""
-    named = ", ".join([*roles[:_NAMED_AT_MOST], *(["..."] if len(roles) > _NAMED_AT_MOST else [])])
+    """Return a note on the connections that are left out because they carry parts of flows."""
+    names = ", ".join([*roles[:_MOST_ROLES], *(["..."] if len(roles) > _MOST_ROLES else [])])
     return (
-        f"Left out: connections that carry parts of flows ({named}). summary.csv has them, and flows.parquet "
-        "by part_of."
+        f"Not shown: connections that carry parts of flows ({names}). They are in summary.csv, and in "
+        "flows.parquet, where part_of names the flow."
     )
 
 
 def try_parts(roles: Sequence[str]) -> str:
-    """Say that connections which carry parts of flows may have the values that are missing."""
-    return f" Connections that carry parts of flows may: try --role {roles[0]}." if roles else ""
+    """Return a hint that connections which carry parts of flows may have the missing values."""
+    return f" Connections that carry parts of flows may have them: try --role {roles[0]}." if roles else ""
 
 
 def metrics_of(tables: Tables) -> list[str]:
@@ -184,7 +183,7 @@ def metrics_of(tables: Tables) -> list[str]:
 
 
 def by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
-    """Average over the flows and cells of each replication; a metric that any of them lacks has no mean."""
+    """Average over the flows and cells of each replication; the mean is null if any value is missing."""
     values = [pl.col(metric).cast(pl.Float64) for metric in section.metrics]
     keys = [*by, WHO, *REPLICATION]
     # With one row per replication there is nothing to average, and tens of thousands of groups would take
@@ -198,13 +197,13 @@ def by_replication(section: Section, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _factors(tables: Tables) -> dict[str, str]:
-    """Return the column of each factor, with the factor."""
+    """Return the factors by column."""
     columns = tables.runs.collect_schema().names()
     return {column: factor_name(column) for column in columns[: columns.index("set")]}
 
 
 def _kinds(tables: Tables, *, parts: bool = False) -> list[_Kind]:
-    """Return what the tables are about; runs come last."""
+    """Return the kinds of rows in the tables; runs are last."""
     flows = with_computed(tables.flows)
     whole = whole_flows(flows)
     left_out = [] if parts else parts_of_flows(flows)
@@ -216,8 +215,8 @@ def _kinds(tables: Tables, *, parts: bool = False) -> list[_Kind]:
     if tables.shorts is not None:
         shorts, who = tables.shorts, pl.col("application")
         kinds.append(_Kind("Short flows", shorts, who, _SHORTS, Topic.TRANSFERS, _SHORTS[:2]))
-    if not is_empty(shown := flows if parts else whole):
-        kinds.append(_Kind("Flows", shown, pl.col("role"), _FLOWS, Topic.TRANSFERS))
+    if not is_empty(rows := flows if parts else whole):
+        kinds.append(_Kind("Flows", rows, pl.col("role"), _FLOWS, Topic.TRANSFERS))
     if left_out:  # only a flow or a page load has parts
         kinds[-1] = kinds[-1]._replace(left_out=left_out)
     if tables.hops is not None:
@@ -232,7 +231,7 @@ def _kinds(tables: Tables, *, parts: bool = False) -> list[_Kind]:
 
 
 def with_counts(pages: pl.LazyFrame, flows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add up losses, retransmissions and timeouts of the connections of each page load."""
+    """Add the losses, retransmissions and timeouts of each page load, summed over its connections."""
     columns = pages.collect_schema().names()
     keys = columns[: columns.index("replication") + 1]
     sums = flows.group_by([*keys, "application"]).agg(pl.col(_SUMMED).sum()).rename({"application": "page"})
@@ -249,7 +248,7 @@ def _check(metrics: Sequence[str], tables: Tables) -> None:
     for metric in metrics:
         if metric not in known:
             raise InputError(
-                f"--metric {metric}: the results have no such metric; did you mean "
+                f"--metric {metric}: the results do not have this metric; did you mean "
                 f"'{nearest(metric, known)}'? Metrics: {', '.join(known)}."
             )
 
@@ -267,11 +266,11 @@ def _section(
     compared: Sequence[str],
     headlines: Sequence[str],
 ) -> Section:
-    told = [name for name in _TOLD if name in kind.rows.collect_schema()]
+    extra = [name for name in _EXTRA if name in kind.rows.collect_schema()]
     columns = dict.fromkeys((*metrics, *compared))
     rows = (
         kind.rows.with_columns(kind.who.alias(WHO))
-        .select(*names, *REPLICATION, WHO, *told, *columns)
+        .select(*names, *REPLICATION, WHO, *extra, *columns)
         .collect()
     )
     by = [Compared(metric, rows, kind.topic, metric in headlines) for metric in compared]
@@ -279,41 +278,41 @@ def _section(
 
 
 def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:
-    """Return the section of the metrics that matter most for a kind."""
-    known = kind.rows.collect_schema().names()
-    shown = [metric for metric in kind.headline if metric in known]
+    """Return the section of the main metrics of a kind."""
+    columns = kind.rows.collect_schema().names()
+    metrics = [metric for metric in kind.headline if metric in columns]
     if kind.title != "Flows":
-        return _section(
-            kind, names, shown, [metric for metric in kind.compared if metric in known], shown[:1]
-        )
-    shown += _present(kind.rows, [metric for of_kind in OF_KINDS for metric in of_kind if metric in known])
-    more = [metric for metrics in _OF_FLOWS.values() for metric in metrics if metric in known]
-    section = _section(kind, names, shown, more, ())
-    # A stream lasts as long as its sender was told.
+        compared = [metric for metric in kind.compared if metric in columns]
+        return _section(kind, names, metrics, compared, metrics[:1])
+    metrics += _present(kind.rows, [metric for group in OF_KINDS for metric in group if metric in columns])
+    more = [metric for group in _OF_FLOWS.values() for metric in group if metric in columns]
+    section = _section(kind, names, metrics, more, ())
+    # The duration of a stream is configured, not measured.
     is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS)
     rows = section.rows.with_columns(pl.when(is_transfer).then(pl.col("elapsed_s")).alias("elapsed_s"))
     return replace(section, rows=rows, compared=_of_flows(rows))
 
 
 def _of_flows(rows: pl.DataFrame) -> list[Compared]:
-    """Compare flows by the metrics that matter for their kind of traffic.
+    """Compare flows by the main metrics of their kind of traffic.
 
-    Transfers are compared by their time, or by throughput where the time limit ends some; their timeouts tell
-    about the link. Streams are compared by delay, loss and rate.
+    Transfers are compared by their time, or by throughput if the time limit ends some, and by queueing delay.
+    Streams are compared by delay, loss and rate.
     """
-    found = []
+    compared = []
     for topic, metrics in _OF_FLOWS.items():
         if metrics[0] in rows.columns:
             own = rows.filter(pl.col(metrics[0]).is_not_null())
             rows = rows.filter(pl.col(metrics[0]).is_null())
-            found += [Compared(metric, own, topic, metric == metrics[0]) for metric in metrics]
+            compared += [Compared(metric, own, topic, metric == metrics[0]) for metric in metrics]
     is_transfer = rows["protocol"].is_in(TRANSFER_PROTOCOLS)
-    transfers, streams = (rows if held.all() else rows.filter(held) for held in (is_transfer, ~is_transfer))
+    transfers, streams = (rows if mask.all() else rows.filter(mask) for mask in (is_transfer, ~is_transfer))
     whole = transfers["elapsed_s"].null_count() == 0 and bool((transfers["outcome"] == COMPLETED).all())
-    found += [Compared(metric, streams, Topic.STREAMS) for metric in ("queue_delay_p95_s", "lost_per_packet")]
-    found += [
+    compared += [
+        Compared("queue_delay_p95_s", streams, Topic.STREAMS),
+        Compared("lost_per_packet", streams, Topic.STREAMS),
         Compared("throughput_Bps", streams, Topic.STREAMS, headline=False),
         Compared("elapsed_s" if whole else "throughput_Bps", transfers, Topic.TRANSFERS),
         Compared("queue_delay_p95_s", transfers, Topic.LINK, headline=False),
     ]
-    return [one for one in found if not one.rows.is_empty() and one.metric in one.rows.columns]
+    return [entry for entry in compared if not entry.rows.is_empty() and entry.metric in entry.rows.columns]

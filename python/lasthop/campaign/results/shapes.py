@@ -1,7 +1,4 @@
-"""The JSON that lasthop writes about a campaign, in the manifest and in the store.
-
-It is checked when it is read.
-"""
+"""Types of the JSON in the manifest and in the store, which is checked when it is read."""
 
 import json
 import re
@@ -10,19 +7,20 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 Shape = type | list[Any] | tuple[Any, ...] | Mapping[str, object]
-"""The shape of a value: text, whole number, number, truth value, anything; a list; these entries; a table.
+"""The shape of a value: text, whole number, number, boolean, anything; a list; these entries; a table.
 
-A table may lack keys that end in a question mark, and may have others. The key `*` stands for any key.
+Keys of a table that end in a question mark are optional, and other keys are allowed. The key `*` means any
+key.
 """
-_WORDS = {str: "a text", int: "a whole number from 0", float: "a number", bool: "true or false"}
-_HALF_LETTERS = re.compile("[\ud800-\udfff]")
-"""Characters that JSON can escape and nobody can print."""
+_WORDS = {str: "a string", int: "a whole number from 0", float: "a number", bool: "true or false"}
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""Characters that JSON can escape but that cannot be encoded."""
 _MOST = 2**64
-"""More than any seed; a larger number would not fit where it goes."""
+"""Numbers must be below this, as seeds are."""
 
 
 class Identity(TypedDict):
-    """What decides the results of a campaign."""
+    """Everything that determines the results of a campaign."""
 
     format: int
     lasthop_version: str
@@ -155,7 +153,7 @@ def _shape(hint: Any) -> Shape:  # noqa: ANN401  any type of JSON
     return plain
 
 
-# Of a finished campaign: what its manifest has only then.
+# Keys that only the manifest of a finished campaign has.
 _FINISHED: Mapping[str, Shape] = {
     "simulation": _shape(Simulation),
     "tables": {
@@ -178,34 +176,31 @@ NOTES: Shape = {"priority": object, "differences": [_shape(DifferenceFacts)]}
 
 def manifest(file: Path) -> Manifest:
     """Read a manifest; raise `ValueError` with the key and the reason if it is not one."""
-    found: Manifest = parsed(file.read_text(encoding="utf-8"), _MANIFEST)
-    cells, until = len(found["identity"]["cells"]), found.get("until")
+    content: Manifest = parse(file.read_text(encoding="utf-8"), _MANIFEST)
+    cells, until = len(content["identity"]["cells"]), content.get("until")
     if until and (
         len(until["replications"]) != cells or not until["looks"] or max(until["short"], default=0) >= cells
     ):
-        raise ValueError("`until` is not about its cells")
-    return found
+        raise ValueError("`until` does not match the cells")
+    return content
 
 
 def store_facts(rows: Sequence[tuple[str, str]]) -> StoreFacts:
-    """Read the facts about a store by their keys.
-
-    Raise `ValueError` with the key and the reason if they are none.
-    """
-    found = {key: _json(value) for key, value in rows}
-    check(found, _STORE)
+    """Read the facts about a store; raise `ValueError` with the key and the reason if they are invalid."""
+    facts = {key: _json(value) for key, value in rows}
+    check(facts, _STORE)
     together = ("identity", "asked", "counts")
-    if any(key in found for key in together):
+    if any(key in facts for key in together):
         for key in together:
-            if key not in found:
+            if key not in facts:
                 raise ValueError(f"`{key}` is missing")
-        asked, cells = len(found["asked"]), len(found["identity"]["cells"])
-        if len(found["counts"]) != asked or not cells or asked % cells:
-            raise ValueError("`asked` is not about its cells")
-    return cast("StoreFacts", found)
+        units, cells = len(facts["asked"]), len(facts["identity"]["cells"])
+        if len(facts["counts"]) != units or not cells or units % cells:
+            raise ValueError("`asked` does not match the cells")
+    return cast("StoreFacts", facts)
 
 
-def parsed(text: str, shape: Shape) -> Any:  # noqa: ANN401  JSON of any shape
+def parse(text: str, shape: Shape) -> Any:  # noqa: ANN401  JSON of any shape
     """Read JSON; raise `ValueError` with the key and the reason if it has another shape."""
     value = _json(text)
     check(value, shape)
@@ -218,7 +213,7 @@ def _json(text: str) -> Any:  # noqa: ANN401
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except TypeError as error:
-        raise ValueError("it is no text") from error
+        raise ValueError("it is not text") from error
 
 
 def check(value: object, shape: Shape, place: str = "") -> None:
@@ -229,7 +224,7 @@ def check(value: object, shape: Shape, place: str = "") -> None:
         if not isinstance(value, list):
             raise ValueError(f"{_named(place)} is not a list")
         if isinstance(shape, tuple) and len(value) != len(shape):
-            raise ValueError(f"{_named(place)} has not {len(shape)} entries")
+            raise ValueError(f"{_named(place)} does not have {len(shape)} entries")
         for number, each in enumerate(value):
             check(each, shape[number] if isinstance(shape, tuple) else shape[0], f"{place}[{number}]")
     elif shape is not object and not _fits(value, shape):
@@ -251,11 +246,11 @@ def _check_table(value: object, shape: Mapping[str, Any], place: str) -> None:
 
 def _fits(value: object, kind: type) -> bool:
     if isinstance(value, str):
-        return kind is str and "\0" not in value and (value.isascii() or not _HALF_LETTERS.search(value))
+        return kind is str and "\0" not in value and (value.isascii() or not _SURROGATES.search(value))
     if isinstance(value, bool) or not isinstance(value, int | float):
         return isinstance(value, kind)
     return kind in (float, type(value)) and (0 if kind is int else -_MOST) <= value < _MOST
 
 
 def _named(place: str) -> str:
-    return f"`{place}`" if place else "the whole"
+    return f"`{place}`" if place else "the document"

@@ -1,12 +1,15 @@
-"""The store of a results folder: finished runs, found by their content.
+"""The store of a results folder: finished runs, addressed by content.
 
 The results of a replication follow from its *source* (the resolved scenario, the seed, the engine with its
-kernel, and the version of lasthop) and its number. The store keeps them under both, so a changed plan runs
-only what is missing. Rows arrive in batches. Each batch is one transaction of an SQLite database, so a killed
-process leaves it whole or not at all. `meta` has facts about the store. `batch` has the rows: Arrow IPC
-streams, compressed by zstd, each behind its CRC-32. `piece` lists the replications `first` .. `first + count
-- 1` of a source and their place in a batch. `memory` has what the hosts of a chain remember at the end of
-what was run last, again behind a CRC-32. `capture` lists the replications whose packets are in `traces`.
+kernel, and the version of lasthop) and its number. They are stored under both, so a changed plan runs only
+what is missing. Rows are added in batches, each in one transaction of an SQLite database, so that a killed
+process cannot leave part of a batch. The tables:
+
+- `meta`: facts about the store
+- `batch`: the rows, as Arrow IPC streams compressed by zstd, each preceded by its CRC-32
+- `piece`: the replications `first` .. `first + count - 1` of a source, and their position in a batch
+- `memory`: the hosts' memory at the end of the stored part of a chain, also preceded by a CRC-32
+- `capture`: the replications whose packets are in `traces`
 """
 
 import functools
@@ -33,8 +36,8 @@ from lasthop.common.version import commit
 from lasthop.engines.records import TABLES, Columns, Results
 
 STORE = "store.sqlite"
-UNBORN = f"{STORE}.new"
-"""The format of a new store."""
+NEW_STORE = f"{STORE}.new"
+"""The name of a store while it is being created."""
 PIECE = "_piece"
 """The column of a stored table with the position of the row's piece in its batch."""
 _SCHEMA = """
@@ -62,18 +65,15 @@ _OF_DAMAGE = (
 )
 """SQLite's error codes for a damaged file; text that is not UTF-8 has no code."""
 _KINDS = (str, int, int, int, int)
-"""The description of a piece, up to its facts."""
-_REMEDY = "Start afresh in this folder with --overwrite, or choose another place with --out DIR."
+"""The types of a piece's columns, up to its facts."""
+_REMEDY = "Discard these results with --overwrite, or choose another folder with --out DIR."
 _BUSY_S = 10.0
 _CHECK_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Stored replications `first` .. `first + count - 1` of a source.
-
-    `facts` are those of the engine, if any.
-    """
+    """Stored replications `first` .. `first + count - 1` of a source, with the engine's `facts`, if any."""
 
     source: str
     first: int
@@ -84,13 +84,13 @@ class Piece:
 
 
 NewPiece = tuple[str, int, int, str | None]
-"""Source, first replication, count and facts of a piece on its way into the store."""
+"""Source, first replication, count and facts of a piece to be stored."""
 Memories: TypeAlias = Mapping[str, tuple[int, str]]
-"""By source, a replication of a chain, and what the hosts remember before it."""
+"""By source, a replication of a chain and the hosts' memory before it."""
 
 
 class Batch(NamedTuple):
-    """Results in the form of the store: pieces, and the bytes of each of their tables. It can be pickled."""
+    """Results as they are stored: pieces, and their tables as bytes. It can be pickled."""
 
     pieces: Sequence[NewPiece]
     tables: Mapping[str, bytes]
@@ -103,19 +103,19 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class BatchBuilder:
-    """Gathers the results of several pieces."""
+    """Collects the results of several pieces."""
 
     pieces: list[NewPiece] = field(default_factory=list)
     memories: dict[str, tuple[int, str]] = field(default_factory=dict)
     _results: list[Results] = field(default_factory=list)
 
     def add(self, source: str, first: int, count: int, facts: str | None, results: Results) -> None:
-        """Add the results of one call of an engine."""
+        """Add the results of a call of an engine."""
         self.pieces.append((source, first, count, facts))
         self._results.append(results)
 
     def remember(self, source: str, following: int, memory: str) -> None:
-        """Add what the hosts of a chain remember before replication `following`."""
+        """Add the memory of a chain's hosts before replication `following`."""
         self.memories[source] = following, memory
 
     def build(self) -> Batch:
@@ -129,22 +129,22 @@ class DamagedBatchError(Exception):
 
 
 def was_left_open(folder: Path) -> bool:
-    """Return whether the writer of the store in a folder was killed: SQLite's journals are still there."""
+    """Whether the writer of a store was killed or is still running, so that SQLite's journals exist."""
     return any((folder / f"{STORE}-{journal}").exists() for journal in ("wal", "journal"))
 
 
 class Store:
-    """The store in a folder that exists. Methods may be called from any thread."""
+    """The store in an existing folder. Methods may be called from any thread."""
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        """Open the store, or make it."""
+        """Open the store, or create it unless `read_only`."""
         self.file = folder / STORE
         self._lock = threading.Lock()
         self._read_only = read_only
         if not (read_only or self.file.exists()):
-            self._create(folder / UNBORN)
+            self._create(folder / NEW_STORE)
         mode = "ro" if read_only else "rw"
-        with self._failures_told():
+        with self._translated_errors():
             self._database = sqlite3.connect(
                 f"{self.file.absolute().as_uri()}?mode={mode}",
                 uri=True,
@@ -152,52 +152,48 @@ class Store:
                 check_same_thread=False,
                 isolation_level=None,
             )
-        with self._failures_told(close=True):
-            made = [
-                sql
-                for (sql,) in self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-            ]
-            if made != _STATEMENTS:
+        with self._translated_errors(close=True):
+            statements = self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+            if [sql for (sql,) in statements] != _STATEMENTS:
                 raise self._unknown_tables()
-            # If a file was cut short, SQLite reads the missing pages as if they were empty.
+            # SQLite reads the missing pages of a truncated file as empty.
             [(verdict,)] = self._database.execute("PRAGMA quick_check(1)").fetchall()
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)
             if not read_only:
-                # A kill or a power cut leaves whole transactions, and writes wait for the disk only now and
-                # then.
+                # Transactions survive a kill or a power cut, and few writes wait for the disk.
                 self._database.execute("PRAGMA journal_mode = WAL")
                 self._database.execute("PRAGMA synchronous = NORMAL")
         self._opened = self._identity()
 
     def _identity(self) -> tuple[int, int] | None:
-        """Return what tells the file from all others; `None` if there is none."""
+        """Return the device and inode of the file; `None` if it does not exist."""
         try:
-            found = self.file.stat()
+            status = self.file.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def check_place(self) -> None:
-        """Raise `InputError` if the open file is no longer in its folder: then what is written is lost."""
+        """Raise `InputError` if the open file is no longer in its folder, where it would be lost."""
         if self._identity() != self._opened:
             gone = self.file if self.file.parent.exists() else self.file.parent
             raise InputError(
-                f"{gone} has disappeared, and with it the results: it was removed, renamed or replaced "
-                "during the run. Repeat the command to begin anew, or choose another place with --out DIR."
+                f"{gone} was removed, renamed or replaced during the run, so the results are lost. Repeat "
+                "the command to run everything again, or choose another folder with --out DIR."
             )
 
-    def _create(self, unborn: Path) -> None:
-        """Make an empty store, complete or not at all."""
-        unborn.unlink(missing_ok=True)
-        with self._failures_told():
-            database = sqlite3.connect(unborn)
+    def _create(self, new: Path) -> None:
+        """Create an empty store atomically."""
+        new.unlink(missing_ok=True)
+        with self._translated_errors():
+            database = sqlite3.connect(new)
             try:
                 database.execute("PRAGMA journal_mode = MEMORY")
                 database.executescript(_SCHEMA)
             finally:
                 database.close()
-        unborn.rename(self.file)
+        new.rename(self.file)
 
     def __enter__(self) -> Self:
         return self
@@ -205,14 +201,14 @@ class Store:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             if not self._read_only:
-                # One file is left, which can be read in a folder without write permission. A full disk keeps
-                # the journal, and nothing is lost.
+                # This leaves a single file, which can be read without write permission in the folder. If the
+                # disk is full, the journal stays and nothing is lost.
                 with suppress(sqlite3.Error):
                     self._database.execute("PRAGMA journal_mode = DELETE")
             self._database.close()
 
     @contextmanager
-    def _failures_told(self, *, close: bool = False) -> Iterator[None]:
+    def _translated_errors(self, *, close: bool = False) -> Iterator[None]:
         try:
             yield
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -222,33 +218,33 @@ class Store:
             if (number if number is None else number & 0xFF) in _OF_DAMAGE:
                 raise self._damaged(error) from error
             raise InputError(
-                f"Cannot use the store of the results, {self.file}: {error}. Its contents are safe. When you "
-                "have solved this, repeat the command to continue."
+                f"Cannot use the store of the results, {self.file}: {error}. Its contents are safe: once "
+                "this is solved, repeat the command to continue."
             ) from error
 
     def _damaged(self, reason: Exception) -> InputError:
-        told = " ".join(str(reason).split())
+        text = " ".join(str(reason).split())
         return InputError(
-            f"{self.file} is damaged, or is not a store of lasthop ({told}); nothing was changed. {_REMEDY}"
+            f"{self.file} is damaged, or is not a store of lasthop ({text}); nothing was changed. {_REMEDY}"
         )
 
     def _unknown_tables(self) -> Exception:
-        """Return the error for a store with other tables: of another version, or damaged."""
+        """Return the error for a store with unknown tables, which is of another version or damaged."""
         with suppress(sqlite3.DatabaseError, ValueError, KeyError, TypeError):
             [(text,)] = self._database.execute("SELECT value FROM meta WHERE key = 'identity'").fetchall()
-            number, made_at = json.loads(text)["lasthop_version"], json.loads(text)["lasthop_commit"]
-            if (number, made_at) != (_core.VERSION, commit()):
+            number, of_commit = json.loads(text)["lasthop_version"], json.loads(text)["lasthop_commit"]
+            if (number, of_commit) != (_core.VERSION, commit()):
                 self._database.close()
                 return InputError(
-                    f"{self.file} was written by lasthop {number} (commit {made_at}), whose stores have "
+                    f"{self.file} was written by lasthop {number} (commit {of_commit}), whose stores have "
                     "other tables; nothing was changed. Results of different versions are never mixed. "
                     f"{_REMEDY}"
                 )
-        return sqlite3.DatabaseError("its tables are others")
+        return sqlite3.DatabaseError("its tables are unknown")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._failures_told():
+        with self._lock, self._translated_errors():
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database
@@ -259,7 +255,7 @@ class Store:
                 raise
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._lock, self._failures_told():
+        with self._lock, self._translated_errors():
             return self._database.execute(query, values).fetchall()
 
     def facts(self) -> StoreFacts:
@@ -270,12 +266,12 @@ class Store:
             raise self._damaged(error) from error
 
     def note(self, **facts: object) -> None:
-        """Write facts about the store, whatever JSON can hold."""
+        """Store facts that JSON can represent."""
         with self._transaction() as database:
             _note(database, facts)
 
     def add(self, batch: Batch, **facts: object) -> None:
-        """Add a batch together with facts about the store, both or neither."""
+        """Add a batch and facts about the store in one transaction."""
         with self._transaction() as database:
             if batch.pieces:
                 blobs = [batch.tables[table] for table in TABLES]
@@ -302,17 +298,17 @@ class Store:
         )
         try:
             if any(tuple(map(type, row[:5])) != _KINDS for row in rows):
-                raise ValueError("the place of a piece is no number")
+                raise ValueError("the position of a piece is not a number")
             for facts in {row[5] for row in rows} - {None}:
-                shapes.parsed(facts, shapes.NOTES)
+                shapes.parse(facts, shapes.NOTES)
             if len({row[3:5] for row in rows}) < len(rows):
-                raise ValueError("two pieces have the same place")
+                raise ValueError("two pieces have the same position")
         except ValueError as error:
             raise self._damaged(error) from error
         return [Piece(*row) for row in rows]
 
     def memories(self) -> Memories:
-        """Return what the hosts of each chain remember, unless it is damaged."""
+        """Return the memory of each chain's hosts, unless it is damaged."""
         memories = {}
         for (content,) in self._rows("SELECT content FROM memory"):
             with suppress(TypeError, ValueError):
@@ -321,7 +317,7 @@ class Store:
         return memories
 
     def tables(self, batch: int) -> dict[str, pl.DataFrame]:
-        """Return the rows of a batch; raise `DamagedBatchError` if they are not as they were written."""
+        """Return the rows of a batch; raise `DamagedBatchError` if they are damaged."""
         rows = self._rows(f"SELECT {', '.join(TABLES)} FROM batch WHERE id = ?", batch)
         try:
             return {
@@ -339,9 +335,9 @@ class Store:
                 )
 
     def keep_only(self, batch: int, positions: Sequence[int]) -> None:
-        """Keep only some pieces of a batch; forget the others."""
-        kept = pl.col(PIECE).is_in(list(positions))
-        blobs = [_encode(frame.filter(kept)) for frame in self.tables(batch).values()]
+        """Remove all pieces of a batch but those at `positions`."""
+        remaining = pl.col(PIECE).is_in(list(positions))
+        blobs = [_encode(frame.filter(remaining)) for frame in self.tables(batch).values()]
         assignments = ", ".join(f"{table} = ?" for table in TABLES)
         with self._transaction() as database:
             database.execute(f"UPDATE batch SET {assignments} WHERE id = ?", (*blobs, batch))
@@ -351,18 +347,18 @@ class Store:
             )
 
     def compact(self) -> None:
-        """Return the space of forgotten rows to the file system, and forget the memories of their chains."""
-        with self._lock, self._failures_told():
+        """Remove the memories of removed chains, and return unused space to the file system."""
+        with self._lock, self._translated_errors():
             self._database.execute("DELETE FROM memory WHERE source NOT IN (SELECT source FROM piece)")
             self._database.execute("VACUUM")
 
     def captures(self) -> dict[str, tuple[str, int]]:
-        """Return per folder of captures, below `traces`, the source and the number of its replication."""
+        """Return the source and number of each captured replication, by its folder below `traces`."""
         rows = self._rows("SELECT folder, source, number FROM capture")
         return {folder: (source, number) for folder, source, number in rows}
 
     def add_capture(self, folder: str, source: str, number: int) -> None:
-        """Note which replication is captured in a folder."""
+        """Record which replication is captured in a folder."""
         with self._transaction() as database:
             database.execute("INSERT OR REPLACE INTO capture VALUES (?, ?, ?)", (folder, source, number))
 
@@ -375,7 +371,7 @@ def _note(database: sqlite3.Connection, facts: Mapping[str, object]) -> None:
 
 
 def _encoded(results: Sequence[Results]) -> dict[str, bytes]:
-    """Stack the tables of several results, as bytes."""
+    """Stack the tables of several results and encode them."""
     ours = [each for each in results if isinstance(each, _core.Results)]
     if len(ours) < len(results):
         return {table: _encode(_frame([getattr(each, table) for each in results])) for table in TABLES}
@@ -392,12 +388,12 @@ def _encode_gathered(columns: Gathered) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _without_rows(kinds: tuple[tuple[str, Number | None], ...]) -> bytes:
-    """Return a table with columns of these kinds (`None` is text). Most batches have the same two."""
+    """Encode an empty table with columns of these kinds (`None` is text). Most batches share two of them."""
     return _encode(gathered_frame({name: [] if kind is None else (kind, b"", b"") for name, kind in kinds}))
 
 
 def _frame(parts: Sequence[Columns]) -> pl.DataFrame:
-    """Stack columns of Python objects; a column that a part lacks is null there."""
+    """Stack columns of Python objects; columns that a part lacks are null."""
     names = dict.fromkeys(chain.from_iterable(parts))
     heights = [len(part["replication"]) for part in parts]
     columns: dict[str, list[object]] = {

@@ -1,7 +1,4 @@
-"""The tables of finished results, and what follows from their columns.
-
-The tables are flows, runs, page loads, short flows, hops and stations.
-"""
+"""The tables of finished results: flows, runs, page loads, short flows, hops, stations; derived columns."""
 
 from __future__ import annotations
 
@@ -39,12 +36,12 @@ _RATES = {
     "fast_retransmits_per_flow": ("fast_retransmits", "flows"),
 }
 PART_OF = "part_of"
-"""The column with the flow that a connection carries a part of; null for a flow by itself."""
+"""The column with the flow of which a connection carries a part; null for a whole flow."""
 _OWN_COLUMNS = frozenset({"set", "replication", "role"} | _MEASURED)
 
 
 def factor_column(factor: str) -> str:
-    """Return the column that holds a factor's level; a factor named like a measured column gets a prefix."""
+    """Return the column with a factor's level; a factor named like a measured column gets a prefix."""
     return f"factor_{factor}" if factor in _OWN_COLUMNS else factor
 
 
@@ -55,7 +52,7 @@ def factor_name(column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The records of a campaign. They may be larger than memory, so take only the columns that are needed."""
+    """The records of a campaign. They may be larger than memory: collect only the columns that are needed."""
 
     flows: pl.LazyFrame
     runs: pl.LazyFrame
@@ -64,11 +61,11 @@ class Tables:
     hops: pl.LazyFrame | None = None
     stations: pl.LazyFrame | None = None
     looks: int = 1
-    """Number of looks that share an interval's error: above one if the campaign stopped when precise."""
+    """The number of looks that share an interval's error; above 1 if the campaign had a stopping rule."""
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
-        """Open the tables of a results folder; in a space, every point is a replication."""
+        """Open the tables of a results folder; the points of a space become replications."""
         tables, space = cls.read_points(folder), read_space(folder)
         runs = tables.runs
         pages, shorts, hops, stations = (
@@ -80,7 +77,7 @@ class Tables:
 
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
-        """Open the tables of a results folder as they are."""
+        """Open the tables of a results folder with the points of a space as they are."""
         pages, shorts, hops, stations = (
             with_derived(name, scan_rows(folder / name)) if (folder / name).is_file() else None
             for name in (PAGES, SHORTS, HOPS, STATIONS)
@@ -91,7 +88,7 @@ class Tables:
 
 
 def with_derived(name: str, rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add to the table of a file what readers expect: rates to `SHORTS`, places to `HOPS` and `STATIONS`."""
+    """Add the derived columns of a file's table: rates to `SHORTS`, places to `HOPS` and `STATIONS`."""
     if name == SHORTS:
         return with_rates(rows)
     return with_places(rows) if name in (HOPS, STATIONS) else rows
@@ -102,17 +99,17 @@ def height(rows: pl.LazyFrame) -> int:
 
 
 def is_empty(rows: pl.LazyFrame) -> bool:
-    """Tell whether there are no rows. Then the columns have no types."""
+    """Whether there are no rows, so that the columns have no types."""
     return not height(rows.head(1))
 
 
 def whole_flows(flows: pl.LazyFrame) -> pl.LazyFrame:
-    """Leave out connections that carry parts of a flow: both sides of a relay, and subflows of MPTCP."""
+    """Remove connections that carry parts of a flow: both sides of a relay, and subflows of MPTCP."""
     return flows.filter(_is_whole(flows.collect_schema()))
 
 
 def parts_of_flows(flows: pl.LazyFrame) -> list[str]:
-    """Return the roles of the connections that `whole_flows` leaves out."""
+    """Return the roles of the connections that `whole_flows` removes."""
     schema = flows.collect_schema()
     if PART_OF not in schema:
         return []
@@ -127,11 +124,11 @@ def parts_of_flows(flows: pl.LazyFrame) -> list[str]:
 def _is_whole(columns: Collection[str]) -> pl.Expr:
     if PART_OF not in columns:
         return pl.lit(value=True)
-    return pl.col(PART_OF).fill_null("") == ""  # results of earlier versions have empty texts
+    return pl.col(PART_OF).fill_null("") == ""  # earlier versions wrote empty texts
 
 
 def outside_pages(flows: pl.LazyFrame, pages: pl.LazyFrame) -> pl.LazyFrame:
-    """Leave out the connections of page loads: they are parts of the page load."""
+    """Remove the connections of page loads, which are parts of them."""
     columns = pages.collect_schema().names()
     keys = [*columns[: columns.index("replication") + 1], "application"]
     loads = pages.rename({"page": "application"}).select(keys)
@@ -141,8 +138,8 @@ def outside_pages(flows: pl.LazyFrame, pages: pl.LazyFrame) -> pl.LazyFrame:
 def with_computed(flows: pl.LazyFrame) -> pl.LazyFrame:
     """Add the columns `COMPUTED`: lost packets of any cause, per packet sent, and share of the throughput.
 
-    Only transfers have that share. It is among those transfers of the run whose data go the same way.
-    Connections that carry parts of a flow have none.
+    The share is among the run's transfers in the same direction; streams and connections that carry parts of
+    a flow have none.
     """
     if is_empty(flows):
         return flows
@@ -160,9 +157,8 @@ def with_computed(flows: pl.LazyFrame) -> pl.LazyFrame:
 def with_rates(shorts: pl.LazyFrame) -> pl.LazyFrame:
     """Add the rates of events to `shorts.parquet`, which has a row per kind of host and replication.
 
-    Populations of hosts send different numbers of flows in the same time. So events are compared per packet
-    that the servers sent, retransmissions included, or per flow started. Where nothing was sent, they are
-    null.
+    Kinds of hosts differ in their number of flows, so events are compared per packet that the servers sent,
+    retransmissions included, or per flow started. Rates are null if nothing was sent.
     """
     return shorts.with_columns(
         pl.when(pl.col(whole) > 0).then(pl.col(events) / pl.col(whole)).alias(rate)

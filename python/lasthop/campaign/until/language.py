@@ -43,14 +43,14 @@ _TEXTS = (
     "hop",
     "station",
 )
-"""Columns that hold no numbers."""
+"""Columns that contain no numbers."""
 _RANGE = (50.0, 99.99)
 
 
 @functools.cache
 def known_metrics() -> Sequence[str]:
     def row(table: str) -> pl.LazyFrame:
-        # A flow that is a part neither of another flow nor of the page load.
+        # A flow that is part neither of another flow nor of a page load.
         texts = {name: None if name == PART_OF else name for name in _TEXTS}
         return pl.LazyFrame(
             {
@@ -70,7 +70,7 @@ def parse(text: str) -> Condition:
     form = _FORM.fullmatch(text)
     if form is None:
         raise InputError(
-            f"--until \"{text}\": cannot be read. Write it as 'median(elapsed_s) within 2 %' or "
+            f"--until \"{text}\": this is not a condition. Write it like 'median(elapsed_s) within 2 %' or "
             "'p95(queue_delay_p95_s) of call within 5 ms at 99 %'."
         )
     statistic, metric, flow, unit = (form[name] for name in ("statistic", "metric", "flow", "unit"))
@@ -78,11 +78,11 @@ def parse(text: str) -> Condition:
     _check(text, "metric", metric, known_metrics())
     number, relative = float(form["number"]), unit == "%"
     if number == 0:
-        raise InputError(f'--until "{text}": no number of replications is enough for a precision of 0.')
+        raise InputError(f'--until "{text}": the precision must be above 0.')
     tolerance = number / 100 if relative else number * _size(text, metric, unit or "")
     level = float(form["level"] or 100 * CONFIDENCE)
     if not _RANGE[0] <= level <= _RANGE[1]:
-        raise InputError(f'--until "{text}": a confidence of {level:g} % is not between 50 % and 99.99 %.')
+        raise InputError(f'--until "{text}": the confidence {level:g} % is not between 50 % and 99.99 %.')
     whose = f" of {flow}" if flow else ""
     width = f"{form['number']} {unit}" if unit else form["number"]
     written = f"{statistic}({metric}){whose} within {width} at {level:g} %"
@@ -112,6 +112,6 @@ def _size(text: str, metric: str, unit: str) -> float:
     guess = (
         f"did you mean '{nearest(unit, named)}'? Units: {', '.join(named)}, or %"
         if named
-        else "give none, or %"
+        else "omit it, or give %"
     )
-    raise InputError(f"--until \"{text}\": '{unit}' is no unit of {metric}; {guess}.")
+    raise InputError(f"--until \"{text}\": '{unit}' is not a unit of {metric}; {guess}.")

@@ -1,8 +1,8 @@
-"""The number of replications of each cell: as many as its own results need, whatever other cells do.
+"""The number of replications of each cell: as many as its own results need, independent of other cells.
 
-After the replications of a look, a cell is done if every flow that a condition covers meets it. Otherwise it
-goes on to the next look. At the cap it is done in any case. The number follows from the cell's results alone.
-So it is the same whatever was in the store before, and after any interruption.
+At a look, a cell is done if every flow that a condition covers meets it. Otherwise it continues to the next
+look. At the cap it is done in any case. The number follows from the cell's results alone, so it depends
+neither on earlier contents of the store nor on interruptions.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.scenario.points import factors_of, level_column
 
 CAP = 1000
-"""The largest number of replications of a cell, unless another number is given."""
+"""The default maximum of replications of a cell."""
 _READ_AT_ONCE = 20_000
 _ELAPSED = "elapsed_s"
 
@@ -36,10 +36,10 @@ Read = Callable[[Sequence[range]], Mapping[str, pl.DataFrame]]
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a condition's metric for one flow of a cell, one per replication; NaN if one is missing.
+    """The values of a condition's metric for one flow of a cell, one per replication; NaN if missing.
 
-    `levels` are the cell's, in the order of the records' columns. `unfinished`: whether a flow did not do all
-    its work.
+    `levels` are the cell's, in the order of the records' columns. `unfinished` is true if the flow did not
+    complete in some replication.
     """
 
     levels: Levels
@@ -49,7 +49,7 @@ class Values:
 
 
 def _sections(condition: Condition, tables: Tables) -> list[Section]:
-    """Return the sections that have the condition's metric; a part of a flow counts only if it is named."""
+    """Return the sections that have the condition's metric, with parts of flows only if it names a flow."""
     if condition.metric not in metrics_of(tables):
         return []
     return sections(tables, [condition.metric], parts=condition.flow is not None)
@@ -61,21 +61,21 @@ def values_of(condition: Condition, tables: Tables) -> Iterator[Values]:
         if condition.flow is not None:
             rows = rows.filter(pl.col(WHO) == condition.flow)
         elif condition.metric == _ELAPSED and "protocol" in rows.columns:
-            # A stream lasts as long as its sender was told.
+            # The duration of a stream is configured, not measured.
             rows = rows.filter(pl.col("protocol").is_in(TRANSFER_PROTOCOLS))
         yield from _by_flow(section, rows, condition.metric)
 
 
 def _by_levels(cells: Sequence[_core.Cell]) -> dict[Levels, list[int]]:
-    """Return the levels of each cell, as the records have them. Samples may be equal."""
+    """Return the cells with each combination of levels, as in the records. Samples may be equal."""
     factors = factors_of(cells)
     rows = (
         pl.DataFrame([level_column(factor, factor, cells) for factor in factors]).rows() if factors else [()]
     )
-    found: dict[Levels, list[int]] = {}
+    by_levels: dict[Levels, list[int]] = {}
     for number, levels in enumerate(rows):
-        found.setdefault(levels, []).append(number)
-    return found
+        by_levels.setdefault(levels, []).append(number)
+    return by_levels
 
 
 def _tables(records: Mapping[str, pl.DataFrame]) -> Tables:
@@ -104,16 +104,16 @@ class Stopping:
         """Begin with the first look; raise `InputError` for a cap that allows none."""
         if not LOOKS[0] <= cap <= LOOKS[-1]:
             raise InputError(
-                f"--replications {cap}: with --until this is the most that a cell gets; give {LOOKS[0]} to "
+                f"--replications {cap}: with --until this is the maximum for a cell. Give {LOOKS[0]} to "
                 f"{LOOKS[-1]}."
             )
         self.conditions = conditions
         self.looks = looks_up_to(cap)
         self._cells = _by_levels(cells)
         self.counts = [self.looks[0]] * len(cells)
-        """The number of replications of each cell, as far as it is known."""
+        """The number of replications of each cell up to its next look."""
         self.undecided = list(range(len(cells)))
-        """The cells that may yet get more replications."""
+        """The cells that may need more replications."""
         self._read = [0] * len(cells)
         self._short: list[int] = []
         self._values: list[dict[tuple[int, tuple[str, str]], list[Values]]] = [{} for _ in cells]
@@ -121,12 +121,12 @@ class Stopping:
         self._flows: list[dict[str, None]] = [{} for _ in conditions]
 
     def judge(self, cells: Sequence[int], read: Read) -> None:
-        """Look at `cells`, which have the replications of their look, and decide on each."""
-        fresh = itertools.accumulate([self.counts[cell] - self._read[cell] for cell in cells])
+        """Decide on each of `cells`, which have the replications of their look."""
+        unread = itertools.accumulate([self.counts[cell] - self._read[cell] for cell in cells])
         for _, block in itertools.groupby(
-            zip(cells, fresh, strict=True), lambda one: one[1] // _READ_AT_ONCE
+            zip(cells, unread, strict=True), lambda entry: entry[1] // _READ_AT_ONCE
         ):
-            self._take([cell for cell, _ in block], read)
+            self._read_block([cell for cell, _ in block], read)
         self._check_conditions()
         done = set()
         for cell in cells:
@@ -140,24 +140,24 @@ class Stopping:
                 self._short.append(cell)
         self.undecided = [cell for cell in self.undecided if cell not in done]
 
-    def _take(self, block: Sequence[int], read: Read) -> None:
+    def _read_block(self, block: Sequence[int], read: Read) -> None:
         """Read the new replications of some cells."""
         wanted = [range(0)] * len(self.counts)
         for cell in block:
             wanted[cell] = range(self._read[cell], self.counts[cell])
         tables = _tables(read(wanted))
         for number, condition in enumerate(self.conditions):
-            for found in values_of(condition, tables):
-                for cell in self._cells[found.levels]:
-                    self._values[cell].setdefault((number, found.who), []).append(found)
-                self._answered[number] |= found.unfinished or not np.isnan(found.values).all()
+            for values in values_of(condition, tables):
+                for cell in self._cells[values.levels]:
+                    self._values[cell].setdefault((number, values.who), []).append(values)
+                self._answered[number] |= values.unfinished or not np.isnan(values.values).all()
             for section in _sections(condition, tables):
                 self._flows[number] |= dict.fromkeys(section.rows[WHO].unique(maintain_order=True))
         for cell in block:
             self._read[cell] = self.counts[cell]
 
     def _met(self, cell: int) -> bool:
-        """Tell whether a cell meets all conditions."""
+        """Whether a cell meets all conditions."""
         for (number, _), parts in self._values[cell].items():
             condition = self.conditions[number]
             values = np.concatenate([part.values for part in parts])
@@ -169,7 +169,7 @@ class Stopping:
         return True
 
     def _check_conditions(self) -> None:
-        """Raise `InputError` for a condition that no run can answer, once all cells have been looked at."""
+        """Raise `InputError` for a condition without values, once all cells have had a look."""
         if not all(self._read):
             return
         for condition, flows, answered in zip(self.conditions, self._flows, self._answered, strict=True):
@@ -194,5 +194,5 @@ class Stopping:
         }
 
     def restore(self, record: UntilFacts) -> None:
-        """Take over the record of a manifest."""
+        """Restore the decisions recorded in a manifest."""
         self.counts, self.undecided, self._short = list(record["replications"]), [], list(record["short"])

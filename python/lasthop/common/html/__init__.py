@@ -1,1 +1,1 @@
-"""What all HTML pages share: template, style, figures and the packing of these."""
+"""The common parts of HTML pages: templates, style, figures and their compression."""

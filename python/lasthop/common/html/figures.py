@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from lasthop.common.html import style
-from lasthop.common.html.packed import packed
+from lasthop.common.html.packed import pack
 from lasthop.common.html.style import Figure
 
 _ONE_PANEL_PX, _PANEL_PX = 420, 260
@@ -12,7 +12,7 @@ _ONE_PANEL_PX, _PANEL_PX = 420, 260
 
 @dataclass(frozen=True, slots=True)
 class FigureView:
-    """A figure with its words."""
+    """A figure with its title and caption."""
 
     title: str
     caption: str
@@ -20,7 +20,7 @@ class FigureView:
 
     @property
     def width(self) -> int:
-        """The least width in pixels at which it is readable; in a narrower window it scrolls."""
+        """The minimum readable width in pixels; in narrower windows the figure scrolls."""
         layout = self.figure["layout"]
         axes = [axis for name, axis in layout.items() if name.startswith("xaxis") and isinstance(axis, dict)]
         columns = len({tuple(axis["domain"]) for axis in axes if "domain" in axis})
@@ -31,29 +31,27 @@ class FigureView:
 
     @property
     def flows(self) -> list[str]:
-        """The flows that the reader may highlight."""
+        """The flows that readers can highlight."""
         meta = self.figure["layout"].get("meta")
         return meta["flows"] if isinstance(meta, dict) else []
 
     @property
     def json(self) -> str:
-        """The figure as JSON."""
         return json.dumps(style.literal(self.figure), separators=(",", ":"), ensure_ascii=False)
 
 
 class PackedFigures:
-    """The figures of a page, in the order in which it shows them; common parts are stored once."""
+    """The figures of a page, in order; compression removes what they have in common."""
 
     def __init__(self) -> None:
-        """Begin without figures."""
         self._figures: list[str] = []
 
     def add(self, figure: FigureView) -> str:
-        """Take a figure; return an empty text for its place."""
+        """Add a figure; return an empty text for the template."""
         self._figures.append(figure.json)
         return ""
 
     @property
     def packed(self) -> str:
         """The figures as a list in JSON, packed."""
-        return packed(f"[{','.join(self._figures)}]".encode()).decode()
+        return pack(f"[{','.join(self._figures)}]".encode()).decode()

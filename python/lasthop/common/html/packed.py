@@ -1,7 +1,4 @@
-"""The packed parts of a report: plotly.js and the figures, at a third of their size.
-
-The browser unpacks them.
-"""
+"""Compression of plotly.js and the figures in a report to a third of their size."""
 
 from __future__ import annotations
 
@@ -15,32 +12,29 @@ from lasthop.common.cache import cache_folder
 from lasthop.common.files import replace_atomically
 
 _LEVEL = 6
-"""Harder packing takes longer and saves less than 0.1 per cent."""
+"""Higher levels take longer and save less than 0.1 per cent."""
 _PLAIN = bytes.maketrans(b"<>&", b",./")
 """Characters with a meaning in HTML, and their replacements."""
 
 
-def packed(content: bytes) -> bytes:
-    """Pack bytes as text for a script element: browsers' `deflate`, in digits of base 85.
-
-    Five digits hold four bytes, while base64 holds three bytes in four.
-    """
+def pack(content: bytes) -> bytes:
+    """Encode bytes as text for a script element: browsers' `deflate` in base 85, shorter than base 64."""
     return base64.b85encode(zlib.compress(content, _LEVEL)).translate(_PLAIN)
 
 
 def plotly_js() -> bytes:
-    """Return plotly.js, packed. The user's cache keeps it if possible: packing takes a tenth of a second."""
-    # Found without an import, because none of plotly's Python is needed.
+    """Return plotly.js, packed, from the user's cache if possible: packing takes a tenth of a second."""
+    # Not imported, because none of plotly's Python is needed.
     package = find_spec("plotly")
     assert package is not None
     assert package.origin is not None
     source = Path(package.origin).with_name("package_data") / "plotly.min.js"
     facts = source.stat()
-    kept = cache_folder("plotly") / f"{facts.st_size}-{facts.st_mtime_ns}-base85"
+    cached = cache_folder("plotly") / f"{facts.st_size}-{facts.st_mtime_ns}-base85"
     with suppress(OSError):
-        return kept.read_bytes()
-    content = packed(source.read_bytes())
+        return cached.read_bytes()
+    content = pack(source.read_bytes())
     with suppress(OSError):  # the disk is full or read-only, or there is no home
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(kept, lambda path: path.write_bytes(content))
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        replace_atomically(cached, lambda path: path.write_bytes(content))
     return content

@@ -1,12 +1,12 @@
 "use strict";
-// Figures are drawn when they come near the window, so that a report with many of them opens at once. They and plotly.js are packed
-// (packed.py): once they are unpacked, the page's root has the attribute data-ready.
+// Figures are drawn when they approach the window, so that a report with many of them opens at once. They and plotly.js are packed
+// (packed.py); after unpacking, the page's root has the attribute data-ready.
 (function () {
-  const PAPER_PX = 680; // what fits on the narrower of A4 and Letter, upright, between their margins
+  const PAPER_PX = 680; // the usable width of A4 and Letter in portrait
   const config = { responsive: true, displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
-  const NARROW_PX = 600, LETTER_PX = 7; // less has no room for buttons beside a legend; a letter's width in a level's name
+  const NARROW_PX = 600, LETTER_PX = 7; // the least width for buttons next to a legend; the width of a letter in a level's name
   const figures = document.querySelectorAll(".plot");
-  // In a narrow window the panels of a single row stand below each other. Other figures scroll.
+  // In a narrow window the panels of a single row are stacked. Other figures scroll.
   const stack = function (layout) {
     const axes = Object.keys(layout).filter(function (key) { return /^xaxis\d*$/.test(key) && layout[key].domain; });
     const count = axes.length;
@@ -19,7 +19,7 @@
     axes.forEach(function (key, index) {
       const x = layout[key], y = layout[key.replace("x", "y")], legend = layout[key.replace("xaxis", "legend")];
       const middle = (x.domain[0] + x.domain[1]) / 2, top = 1 - index * pitch / total;
-      const title = titles.find(function (one) { return Math.abs(one.x - middle) < 0.005; });
+      const title = titles.find(function (own) { return Math.abs(own.x - middle) < 0.005; });
       if (title) { titles.splice(titles.indexOf(title), 1); title.x = 0.5; title.y = top; }
       x.domain = [0, 1];
       y.domain = [Math.max(0, top - row / total), top];
@@ -33,8 +33,8 @@
     layout.height = total + layout.margin.t + layout.margin.b;
     return true;
   };
-  // Names of levels that are too long for their room lean to the left, all of them: plotly would leave some out.
-  const lean = function (layout, width) {
+  // Names of levels that are too long for the axis are all tilted, as plotly would omit some.
+  const tilt = function (layout, width) {
     const room = width - layout.margin.l - layout.margin.r;
     Object.keys(layout).filter(function (key) { return /^xaxis/.test(key) && layout[key].ticktext; }).forEach(function (key) {
       const axis = layout[key], names = axis.ticktext, [start, end] = axis.domain || [0, 1];
@@ -42,7 +42,7 @@
       axis.tickangle = longest * names.length * LETTER_PX > room * (end - start) ? -30 : 0;
     });
   };
-  // More flows than colours: the one that the reader points at, or has chosen, is black in all panels, and the others are faint.
+  // If there are more flows than colours, the selected one, or the one under the pointer, is black in all panels, and the others are faint.
   const highlight = function (element) {
     const select = element.closest("figure").querySelector("select");
     const whole = JSON.parse(JSON.stringify(element.data));
@@ -53,28 +53,28 @@
         return own && chosen.has(whole[index].meta) ? "#000" : own;
       });
     };
-    let shown = "";
+    let current = "";
     const show = function (flows) {
       const chosen = new Set(flows);
-      if (shown === flows.join("\n")) { return; }
-      shown = flows.join("\n");
+      if (current === flows.join("\n")) { return; }
+      current = flows.join("\n");
       Plotly.restyle(element, {
         opacity: all.map(function (index) { return !chosen.size || chosen.has(whole[index].meta) ? 1 : 0.15; }),
         fillcolor: colour("fillcolor", chosen), "line.color": colour("line", chosen), "marker.color": colour("marker", chosen),
       }, all);
     };
-    const kept = function () { show(select.value ? [select.value] : []); };
+    const showSelected = function () { show(select.value ? [select.value] : []); };
     const entry = function (event) {
       const item = event.target.closest(".scrollbox .traces");
       return item ? item.__data__[0].trace : null;
     };
-    select.addEventListener("input", kept);
+    select.addEventListener("input", showSelected);
     element.on("plotly_hover", function (event) { if (event.points[0].data.meta) { show([event.points[0].data.meta]); } });
-    element.on("plotly_unhover", kept);
+    element.on("plotly_unhover", showSelected);
     element.on("plotly_click", function (event) {
       const flow = event.points[0].data.meta;
       select.value = !flow || flow === select.value ? "" : flow;
-      kept();
+      showSelected();
     });
     element.addEventListener("mouseover", function (event) {
       const trace = entry(event);
@@ -82,7 +82,7 @@
         show(all.filter(function (index) { return whole[index].name === trace.name; }).map(function (index) { return whole[index].meta; }));
       }
     });
-    element.addEventListener("mouseout", function (event) { if (entry(event)) { kept(); } });
+    element.addEventListener("mouseout", function (event) { if (entry(event)) { showSelected(); } });
   };
   const draw = function (element) {
     if (element.dataset.drawn) { return; }
@@ -91,12 +91,12 @@
     if (element.parentElement.clientWidth < parseFloat(element.style.minWidth) && stack(figure.layout)) {
       element.style.minWidth = "0";
     }
-    lean(figure.layout, element.clientWidth);
+    tilt(figure.layout, element.clientWidth);
     const buttons = { displayModeBar: element.clientWidth < NARROW_PX ? false : "hover" };
     Plotly.newPlot(element, figure.data, figure.layout, Object.assign(buttons, config));
     if (figure.layout.meta) { highlight(element); }
   };
-  // One figure per turn: the page stays responsive while a screenful of them is drawn.
+  // One figure per turn of the event loop keeps the page responsive.
   const queue = [];
   const drawNext = function () {
     const element = queue.shift();
@@ -145,13 +145,13 @@
   };
   start();
 
-  // On paper everything is open, and figures and tables have its width at most.
-  const laid = document.querySelectorAll(".scroll > table");
+  // In print everything is open, and figures and tables fit the width of the paper.
+  const wide = document.querySelectorAll(".scroll > table");
   let folded = [];
   window.addEventListener("beforeprint", function () {
     folded = Array.from(document.querySelectorAll("details:not([open])"));
     folded.forEach(function (element) { element.open = true; });
-    laid.forEach(function (table) {
+    wide.forEach(function (table) {
       table.style.width = "min-content";
       const least = table.offsetWidth;
       table.style.width = "";
@@ -167,7 +167,7 @@
   });
   window.addEventListener("afterprint", function () {
     folded.forEach(function (element) { element.open = false; });
-    laid.forEach(function (table) { table.style.zoom = ""; });
+    wide.forEach(function (table) { table.style.zoom = ""; });
     unpacked.forEach(function (_, element) {
       element.style.width = "";
       element.style.minWidth = element.dataset.least;
@@ -181,20 +181,20 @@
     const none = document.getElementById("no-match");
     filter.addEventListener("input", function () {
       const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let found = 0;
+      let matches = 0;
       document.querySelectorAll("#tables .group").forEach(function (group) {
         const heading = group.querySelector("h3").textContent;
-        let shown = 0;
+        let visible = 0;
         group.querySelectorAll("details.table").forEach(function (table) {
           const title = (heading + " " + table.querySelector("summary").textContent).toLowerCase();
           table.hidden = !words.every(function (word) { return title.includes(word); });
-          if (!table.hidden) { shown += 1; }
+          if (!table.hidden) { visible += 1; }
         });
-        group.hidden = shown === 0;
-        found += shown;
+        group.hidden = visible === 0;
+        matches += visible;
       });
-      none.hidden = found > 0;
-      none.textContent = found > 0 ? "" : "No table matches “" + filter.value.trim() + "”.";
+      none.hidden = matches > 0;
+      none.textContent = matches > 0 ? "" : "No table matches “" + filter.value.trim() + "”.";
     });
   }
   document.querySelectorAll("button[data-open]").forEach(function (button) {

@@ -1,8 +1,4 @@
-"""Colours and layout shared by all figures.
-
-Figures are plain plotly JSON (`data` and `layout`): plotly.js draws them, and any plotly client can load
-them.
-"""
+"""Colours and layout of all figures, which are plotly JSON (`data` and `layout`)."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ Part = dict[str, object]
 
 
 class Figure(TypedDict):
-    """A figure as plotly takes it."""
+    """A figure of plotly."""
 
     data: Sequence[Part]
     layout: Part
@@ -33,7 +29,7 @@ PUBLISHED = "#8a8f98"
 PUBLISHED_FILL = "rgba(138,143,152,0.14)"
 SERIES = ["#2f6690", "#c8553d", "#3a7d44", "#8a5fa8", "#c98a1b", "#4a9fa5", "#7d6b5d"]
 CONTRASTING = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"]
-"""Colours that colour-blind readers can tell apart as well (Okabe and Ito 2008)."""
+"""Colours that colour-blind readers can distinguish, too (Okabe and Ito 2008)."""
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"]
 FONT = "'Source Sans 3', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
@@ -41,7 +37,7 @@ MARGIN = {"l": 64, "r": 16, "t": 36, "b": 48}
 """Pixels around the panels."""
 
 _TEXTS = frozenset({"text", "name", "ticktext", "hovertemplate", "x", "y", "categoryarray"})
-"""Keys of plotly whose texts it shows."""
+"""Keys of plotly with visible texts."""
 _AXIS: dict[str, object] = {
     "gridcolor": GRID,
     "linecolor": "#c5cad1",
@@ -55,9 +51,9 @@ _AXIS: dict[str, object] = {
 
 
 def literal(value: object, key: str = "") -> object:
-    """Return a part of a figure for plotly, with texts escaped, because plotly reads texts as HTML.
+    """Return a part of a figure with escaped texts, because plotly interprets texts as HTML.
 
-    A line ends at a newline, and the box of a hover text stands in <extra>.
+    Newlines become line breaks, and <extra> in hover texts is not escaped.
     """
     if isinstance(value, dict):
         return {name: literal(part, name) for name, part in value.items()}
@@ -90,19 +86,19 @@ def layout(height: int, **settings: object) -> dict[str, object]:
 
 
 def axis_number(index: int) -> str:
-    """Return plotly's suffix of `x`, `y`, `xaxis` and `yaxis` for the panel with this index, from 0."""
+    """Return plotly's suffix of `x`, `y`, `xaxis` and `yaxis` for the panel with this index."""
     return str(index + 1) if index else ""
 
 
 def levels_axis(title: str | None, levels: Sequence[str], beside: float, **settings: object) -> Part:
-    """Return an axis with levels side by side, and some room beside the first and the last."""
+    """Return an axis with the levels at equal distances, and margins of `beside` at its ends."""
     ends = [-beside, len(levels) - 1 + beside]
     ticks = {"tickvals": list(range(len(levels))), "ticktext": list(levels)}
     return axis(title, **ticks, range=ends, showgrid=False, **settings)
 
 
 def marked(name: str, number: int, marker: Part, **settings: object) -> Part:
-    """Return the marks of a series, in the colour of its number and, unless `marker` has one, its symbol."""
+    """Return the trace of a series, with its number's colour and, unless `marker` has one, symbol."""
     color, symbol = (kinds[number % len(kinds)] for kinds in (CONTRASTING, SYMBOLS))
     look: Part = {"mode": "lines+markers", "line": {"color": color, "width": 1.5}}
     named = {"type": "scatter", "name": name, "legendgroup": name, **look}
@@ -110,10 +106,10 @@ def marked(name: str, number: int, marker: Part, **settings: object) -> Part:
 
 
 class Panels:
-    """The panels of a figure, in equal rows from the top, with one legend above them."""
+    """The panels of a figure, in equal rows from the top, with a legend above them."""
 
     def __init__(self, count: int, in_a_row: int, gap_x: float = 0.05, gap_y: float = 0.0) -> None:
-        """Make room for `count` panels; gaps are shares of the figure."""
+        """Lay out `count` panels; gaps are shares of the figure."""
         self.rows = math.ceil(count / in_a_row)
         self.across = math.ceil(count / self.rows)
         self.count = count
@@ -125,15 +121,15 @@ class Panels:
         self._titles: list[Part] = []
 
     def is_first(self, index: int) -> bool:
-        """Tell whether a panel stands at the left."""
+        """Whether a panel is the leftmost in its row."""
         return index % self.across == 0
 
     def is_lowest(self, index: int) -> bool:
-        """Tell whether no panel stands below this one."""
+        """Whether no panel is below this one."""
         return index + self.across >= self.count
 
     def beginning(self, index: int) -> Part:
-        """Return the settings of a vertical axis that is that of the first panel in its row."""
+        """Return the settings by which a vertical axis matches that of the first panel in its row."""
         first = axis_number(index - index % self.across)
         return {} if self.is_first(index) else {"matches": f"y{first}", "showticklabels": False}
 
@@ -150,12 +146,12 @@ class Panels:
     def figure(
         self, height: int, margin: Mapping[str, int], legend_px: int = 26, **settings: object
     ) -> Figure:
-        """Return the figure, whose panels take `height` pixels; its legend is `legend_px` above them."""
+        """Return the figure, whose panels are `height` pixels high; its legend is `legend_px` above them."""
         around = {**MARGIN, **margin}
         above = {"orientation": "h", "x": 0, "y": 1 + legend_px / height, "yanchor": "bottom"}
-        shown = {"annotations": self._titles, "legend": above | {"font": {"size": 12}}, "margin": around}
+        common = {"annotations": self._titles, "legend": above | {"font": {"size": 12}}, "margin": around}
         whole = height + around["t"] + around["b"]
-        return {"data": self.data, "layout": layout(whole, **{**shown, **self._settings, **settings})}
+        return {"data": self.data, "layout": layout(whole, **{**common, **self._settings, **settings})}
 
 
 def _panel_title(text: str, x: float, y: float) -> Part:
@@ -174,11 +170,11 @@ def _panel_title(text: str, x: float, y: float) -> Part:
 
 
 def _domains(count: int, gap: float) -> list[list[float]]:
-    """Return the shares of the figure that `count` panels beside each other take."""
+    """Return the extents of `count` adjacent panels as shares of the figure."""
     width = (1 - gap * (count - 1)) / count
     return [[round(i * (width + gap), 4), round(i * (width + gap) + width, 4)] for i in range(count)]
 
 
 def rounded(values: Iterable[float | None], digits: int = 4) -> list[float | None]:
-    """Round for the page: full precision is in the Parquet files."""
+    """Round for the page; the Parquet files have full precision."""
     return [None if v is None or math.isnan(v) else round(v, digits) for v in values]

@@ -1,6 +1,6 @@
-"""Pages, made from templates: the report's own, and those of other rooms that look like it.
+"""Rendering pages from templates.
 
-It is loaded late, as loading Jinja takes longer than a short run.
+This module is loaded late, as loading Jinja takes longer than a short run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lasthop.common.cache import cache_folder
 
 
 class _Compiled(FileSystemBytecodeCache):
-    """Keeps the compiled template in the user's cache if possible: compiling takes a tenth of a second."""
+    """Caches compiled templates in the user's cache if possible: compiling takes a tenth of a second."""
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         with suppress(OSError):  # the disk is full or read-only, or there is no home
@@ -29,7 +29,7 @@ class _Compiled(FileSystemBytecodeCache):
 
 
 def text(name: str) -> str:
-    """Return a file that lies beside this one."""
+    """Return the contents of a file in this folder."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 

@@ -1,1 +1,1 @@
-"""What is measured: names, units, definitions and wording."""
+"""Metrics: names, units, definitions and labels."""

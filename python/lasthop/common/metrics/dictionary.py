@@ -1,7 +1,7 @@
-"""What the columns of the results mean: names in words, units and definitions.
+"""The dictionary of the columns of results: labels, units and definitions.
 
-The engines describe the columns that they measure (`_core.MEANINGS`, written where a record is defined, in
-`crates/lasthop-trace/src/records.rs`). This module describes columns that are added or computed later.
+`_core.MEANINGS`, from `crates/lasthop-trace/src/records.rs`, describes the columns that engines measure. This
+module adds those that are added or computed later.
 """
 
 import functools
@@ -15,7 +15,7 @@ from lasthop import _core
 class Metric(NamedTuple):
     """A column of a table.
 
-    `label` is its name for people, without the unit; a count has no unit but its label.
+    `label` is its name in words, without the unit; the label of a count is also its unit.
     """
 
     table: str
@@ -29,16 +29,15 @@ _PLACE = [
     ("set", "set", "", "Number of the set of replications, from 1."),
     ("replication", "replication", "", "Number of the run of a cell, from 1, over all sets."),
 ]
-"""Columns of every table, behind the columns of the factors."""
-_LATE = "of the time between when a packet was due and when it was delivered. Live engine only."
+"""Columns of every table, after the columns of the factors."""
+_LATE = "delay of packets after the time at which they were due. Live engine only."
 _ADDED = {
     "flows": [
         (
             "role",
             "role",
             "",
-            "What the flow is in its run, so that flows of several runs can be compared: its name, or its "
-            "rank.",
+            "The name of the flow, or its rank, by which flows of several runs can be compared.",
         )
     ],
     "runs": [
@@ -47,7 +46,7 @@ _ADDED = {
             "exit_code",
             "exit code",
             "",
-            "Exit code of the program: 128 and the number of a signal, 124 after the time limit.",
+            "Exit code of the program: 128 plus the number of a signal, or 124 after the time limit.",
         ),
         (
             "stderr_end",
@@ -59,24 +58,24 @@ _ADDED = {
             "program_s",
             "program time",
             "s",
-            "From the start of the run to the end of the program and of all it started.",
+            "From the start of the run to the end of the program and of all processes that it started.",
         ),
         (
             "wall_s",
             "wall time",
             "s",
-            "How long the run took on this machine. It differs from run to run on all engines.",
+            "Duration of the run on this machine, which differs from run to run on all engines.",
         ),
         ("lateness_p50_us", "median lateness", "µs", f"Median {_LATE}"),
-        ("lateness_p99_us", "p99 of lateness", "µs", f"99 % quantile {_LATE}"),
-        ("lateness_p999_us", "p99.9 of lateness", "µs", f"99.9 % quantile {_LATE}"),
+        ("lateness_p99_us", "p99 of lateness", "µs", f"99 % quantile of the {_LATE}"),
+        ("lateness_p999_us", "p99.9 of lateness", "µs", f"99.9 % quantile of the {_LATE}"),
         ("lateness_max_us", "largest lateness", "µs", f"Greatest {_LATE}"),
         ("valid", "valid", "", "Whether 99.9 % of the packets were at most 1 ms late. Live engine only."),
     ],
 }
 """Columns that Python adds to the tables of the engines."""
 COMPUTED = "summary"
-"""Where to find metrics that only `summary.csv` and printed answers have."""
+"""The table of metrics that only `summary.csv` and printed answers have."""
 _CONGESTION = "Packets that a queue dropped, or marked, because it was full or filling."
 _PER_PACKET, _PER_FLOW = (
     "of short flows, per packet that the servers sent",
@@ -86,7 +85,7 @@ _COMPUTED = [
     ("overall_time_s", "overall time", "s", "Longest `elapsed_s` of the run's flows."),
     ("spacing_ms", "packet spacing", "ms", "Time between the arrivals of two consecutive datagrams."),
     ("jitter_ms", "jitter", "ms", "Mean spacing of a run's datagrams."),
-    ("lost_packets", "packets lost", "packets", "Data packets dropped on the way, whatever the cause."),
+    ("lost_packets", "packets lost", "packets", "Data packets dropped on the path, for any reason."),
     ("drops_queue", "queue drops", "packets", "`data_drops_queue` or `ack_drops_queue`, by the direction."),
     ("drops_red", "RED drops", "packets", "`data_drops_red` and `data_marks_ecn`, or the same of ACKs."),
     ("drops_error", "link losses", "packets", "`data_drops_error` or `ack_drops_error`, by the direction."),
@@ -107,19 +106,19 @@ _COMPUTED = [
         "throughput_inline_slowest_Bps",
         "throughput of the slowest in-line object",
         "B/s",
-        "Median throughput of the slowest of a page's objects behind the first.",
+        "Median throughput of the slowest of a page's objects after the first.",
     ),
     (
         "throughput_inline_fastest_Bps",
         "throughput of the fastest in-line object",
         "B/s",
-        "Median throughput of the fastest of a page's objects behind the first.",
+        "Median throughput of the fastest of a page's objects after the first.",
     ),
     (
         "response_time_change_percent",
         "change of response time",
         "percent",
-        "Response time against that of the reference variant.",
+        "Response time compared with that of the reference variant.",
     ),
     (
         "fairness",
@@ -132,7 +131,7 @@ _COMPUTED = [
         "throughput_share",
         "share of the throughput",
         "ratio",
-        "The flow's part of the throughput of all transfers of its run whose data go the same way.",
+        "The flow's share of the throughput of all transfers in the same direction of its run.",
     ),
     ("retransmitted_per_packet", "retransmission rate", "ratio", f"Retransmissions {_PER_PACKET}."),
     ("timeouts_per_flow", "timeouts per flow", "ratio", f"Timeouts {_PER_FLOW}."),
@@ -148,7 +147,7 @@ _COMPUTED = [
 
 @functools.cache
 def dictionary() -> Mapping[str, Mapping[str, Metric]]:
-    """Return the columns of each table by their names; last, under `COMPUTED`, columns of summaries alone."""
+    """Return the columns of each table by name; the last table, `COMPUTED`, has those of summaries alone."""
     tables = {table: [*_PLACE, *columns, *_ADDED.get(table, [])] for table, columns in _core.MEANINGS.items()}
     tables[COMPUTED] = _COMPUTED
     return {table: {row[0]: Metric(table, *row) for row in rows} for table, rows in tables.items()}
@@ -157,9 +156,9 @@ def dictionary() -> Mapping[str, Mapping[str, Metric]]:
 PRINTED = "printed_"
 """Prefix of the columns of numbers that programs print."""
 PROGRAM = "program"
-"""The column of `runs.parquet` that names a real program."""
+"""The column of `runs.parquet` with the name of a real program."""
 OF_FLOWS = LOST, LOSS_RATE, SHARE = "lost_packets", "lost_per_packet", "throughput_share"
-"""Metrics that follow from the columns of flows."""
+"""Metrics that are computed from the columns of flows."""
 _PRINTED_UNITS = (
     (r"bits?_per_second|bps", "rate", "bit/s"),
     (r"bytes_per_second", "rate", "B/s"),
@@ -171,23 +170,21 @@ _PRINTED_UNITS = (
     (r"ms", "", "ms"),
     (r"us", "", "µs"),
 )
-"""Endings of the names of printed numbers, with quantity and unit. A short unit follows its quantity."""
+"""Suffixes of the names of printed numbers, with quantity and unit; short units follow their quantity."""
 
 
 @functools.cache
 def find(name: str) -> Metric | None:
-    """Return the metric of that name. A column has the same meaning in all tables."""
+    """Return the metric of this name, which has the same meaning in all tables."""
     if name.startswith(PRINTED):
         return _printed(name)
     return next((metrics[name] for metrics in dictionary().values() if name in metrics), None)
 
 
 def _printed(name: str) -> Metric:
-    """Read a number's meaning off its key: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
-    path, definition = (
-        name.removeprefix(PRINTED),
-        "Number that the program printed (`lasthop shell --json`).",
-    )
+    """Derive label and unit from a key: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
+    path = name.removeprefix(PRINTED)
+    definition = "Number that the program printed (`lasthop shell --json`)."
     for ending, quantity, unit in _PRINTED_UNITS:
         if match := re.search(rf"(?:^|_)(?:{ending})$", path):
             words = [*path[: match.start()].split("_"), quantity]

@@ -1,8 +1,8 @@
-"""Metrics as people read them: their names in words, their units, and numbers at a scale that suits them.
+"""Formatting metrics: labels, units, and numbers at a suitable scale.
 
-Columns of the records keep one unit: seconds, milliseconds, bytes, bytes per second. People read times in s
-or ms, sizes in MB, rates in kbit/s or Mbit/s. Terminal, report and pictures all take words and numbers from
-here. One column, axis or sentence has one scale:
+Each column of the records has a single unit: seconds, milliseconds, bytes, bytes per second. The terminal,
+reports and pictures show times in s or ms, sizes in MB, rates in kbit/s or Mbit/s, with the same scale for a
+column, axis or sentence:
 
     scale = scale_of("throughput_Bps", [7162.5, 3000.0])
     scale.unit                               # 'kbit/s'
@@ -28,13 +28,13 @@ _SHARES = frozenset(
         "voice_late",
     }
 )
-"""Ratios that people read in per cent."""
+"""Ratios that are shown in per cent."""
 
 SCORES = {"mos": 3.5, "fairness_jain": 1.0, "fairness_maxmin": 1.0, "utilisation": 1.0, "efficiency": 1.0}
-"""Bounded scores and their ranges. They differ by points, not by a share, and more is better."""
+"""The widths of the ranges of bounded scores, which are compared by points; more is better."""
 
 RATIOS = frozenset({"s", "ms", "µs", "B/s", "bit/s"})
-"""Units of times and rates: they differ by a share, and noise grows with them."""
+"""Units of times and rates, which are compared by ratios, as noise grows with them."""
 
 _TIMES = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "µs", 1e6))
 _SIZES = ((1e9, "GB", 1e-9), (1e6, "MB", 1e-6), (1e3, "kB", 1e-3), (0.0, "B", 1.0))
@@ -47,26 +47,26 @@ _FAMILIES = {
     "B/s": (8.0, _RATES),
     "bit/s": (1.0, _RATES),
 }
-"""For each unit: its size in the family's base unit (s, B, bit/s), and the size from which on it is used."""
+"""For each unit its size in the family's base unit (s, B, bit/s), and the scales of its family."""
 _WHOLE = frozenset({"", "packets", "acks", "blocks"})
 """Units of counts."""
 _SHARE = "share"
 
 
 def unit_of(metric: str) -> str:
-    """Return the unit of a metric, as `lasthop results metrics` lists it; empty if it has none."""
-    known = find(metric)
-    return "" if known is None else known.unit
+    """Return the unit of a metric in `lasthop results metrics`; empty if it has none."""
+    entry = find(metric)
+    return "" if entry is None else entry.unit
 
 
 def label(metric: str) -> str:
     """Return a metric's name in words, without its unit: `elapsed_s` is `elapsed time`."""
-    known = find(metric)
-    return metric.replace("_", " ") if known is None else known.label
+    entry = find(metric)
+    return metric.replace("_", " ") if entry is None else entry.label
 
 
 class Scale(NamedTuple):
-    """How to show the numbers of a column or axis: times `factor`, in `unit` (empty for pure numbers)."""
+    """The scale of a column or axis: values are multiplied by `factor` to be in `unit` (may be empty)."""
 
     unit: str
     factor: float = 1.0
@@ -74,14 +74,12 @@ class Scale(NamedTuple):
     """Whether the numbers are counts."""
 
     def number(self, value: float | None, *, signed: bool = False, decimals: int | None = None) -> str:
-        """Write a value with about three digits, or with `decimals`, without the unit.
-
-        A dash if there is none.
-        """
+        """Format a value with about three digits, or with `decimals`, without the unit; a dash for `None`."""
         if value is None or not math.isfinite(value):
             return "-"
-        shown = value * self.factor
-        text = f"{shown:{'+' if signed else ''}.{self._decimals(shown) if decimals is None else decimals}f}"
+        scaled = value * self.factor
+        decimals = self._decimals(scaled) if decimals is None else decimals
+        text = f"{scaled:{'+' if signed else ''}.{decimals}f}"
         return "0" if float(text) == 0 else text
 
     def text(self, value: float | None, *, signed: bool = False) -> str:
@@ -89,22 +87,18 @@ class Scale(NamedTuple):
         return f"{number} {self.unit}" if self.unit and number != "-" else number
 
     def decimals_of(self, error: float) -> int:
-        """Return how many decimals show two digits of an error, as is usual for a value with an error."""
+        """Return the number of decimals for two digits of an error."""
         return min(max(1 - math.floor(math.log10(error * self.factor)), 0), 6)
 
-    def _decimals(self, shown: float) -> int:
-        if shown == 0 or abs(shown) >= 1000 or (self.whole and shown.is_integer()):
+    def _decimals(self, scaled: float) -> int:
+        size = abs(scaled)
+        if size == 0 or size >= 1000 or (self.whole and scaled.is_integer()):
             return 0
-        return (
-            min(max(2 - math.floor(math.log10(abs(shown))), 1), 4) if abs(shown) < 1 or not self.whole else 1
-        )
+        return min(max(2 - math.floor(math.log10(size)), 1), 4) if size < 1 or not self.whole else 1
 
 
 def scale(unit: str, values: Iterable[float | None]) -> Scale:
-    """Choose the scale for numbers in `unit` by the largest of them.
-
-    `unit` is `s`, `ms`, `B`, `B/s`, `bit/s` or any other.
-    """
+    """Choose the scale for numbers in `unit` by the largest of them."""
     if unit in _FAMILIES:
         base, steps = _FAMILIES[unit]
         finite = [abs(value) * base for value in values if value is not None and math.isfinite(value)]
@@ -123,15 +117,12 @@ def scale_of(metric: str, values: Iterable[float | None]) -> Scale:
 
 
 def human(metric: str, value: float | None) -> str:
-    """Write a value of a column of the records with a fitting unit: `57.3 kbit/s`, `1.20 MB`, `12.0 ms`."""
+    """Format a value of a column of the records with a suitable unit: `57.3 kbit/s`, `1.20 MB`."""
     return scale_of(metric, [value]).text(value)
 
 
 def units_for(metric: str) -> dict[str, float]:
-    """Return the units in which a column's value may be given, each with its size in the column's own unit.
-
-    Pure numbers have the empty unit.
-    """
+    """Return the units for values of a column with their sizes in the column's unit, which may be empty."""
     own = unit_of(metric)
     if own not in _FAMILIES:
         return {"": 1.0, **({} if own in ("", "ratio") else {own: 1.0})}
@@ -144,16 +135,13 @@ def units_for(metric: str) -> dict[str, float]:
 
 
 def axis_title(metric: str, scale: Scale) -> str:
-    """Return quantity and unit: `throughput (kbit/s)`; no unit if the words say it, as in `queue drops`."""
-    return (
-        label(metric)
-        if scale.unit in ("", "packets", "ACKs", "blocks")
-        else f"{label(metric)} ({scale.unit})"
-    )
+    """Return quantity and unit: `throughput (kbit/s)`; no unit for counts such as `queue drops`."""
+    is_count = scale.unit in ("", "packets", "ACKs", "blocks")
+    return label(metric) if is_count else f"{label(metric)} ({scale.unit})"
 
 
 def listed(texts: Sequence[str], word: str = "and") -> str:
-    """Return `a, b and c`, as a sentence lists it."""
+    """Return `a, b and c`."""
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"
 
 

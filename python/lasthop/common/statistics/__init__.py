@@ -1,1 +1,1 @@
-"""Numbers that describe samples, with their intervals."""
+"""Statistics of samples, with their intervals."""

@@ -1,15 +1,14 @@
 """Statistics over replications.
 
-Percentiles come with a stated method. `linear` interpolates (type 7 of Hyndman and Fan 1996, the usual
-default); `lower` takes the lower of the two neighbouring values, as the appendix tables of some studies do.
+Percentiles have one of two methods. `linear` interpolates (type 7 of Hyndman and Fan 1996, the usual
+default); `lower` selects the lower of the two neighbouring values, as the appendix tables of some studies do.
 
-Intervals have a confidence of 95 % unless another is asked for. The interval of a percentile lies between two
-of the sorted values (order statistics): the number of values below the true percentile has a binomial
-distribution, whatever the values' own distribution (Conover, Practical Nonparametric Statistics, 3rd ed.,
-section 3.2). Few values do not bound every percentile: the median takes six values, and 72 values say how
-large the 95th percentile may be. If the values do not bound an end, it is missing (NaN); so is one end of the
-interval of the least and of the greatest value. The interval of a mean is Student's. The interval of the
-distance between the quartiles follows from the intervals of both.
+Intervals have a confidence of 95 % by default. Those of percentiles are between two of the sorted values
+(order statistics): the number of values below the true percentile has a binomial distribution, regardless of
+the values' own distribution (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). The median
+needs six values for an interval, and the upper end of the 95th percentile needs 72. An end without bound is
+NaN, as is one end of the interval of the minimum and of the maximum. The interval of a mean is Student's. The
+interval of the interquartile range follows from the intervals of both quartiles.
 """
 
 import math
@@ -23,19 +22,19 @@ from numpy.typing import ArrayLike, NDArray
 from lasthop.common.statistics.quantiles import CONFIDENCE, PercentileMethod, bounding_ranks, shared
 
 ROUNDING = 1e-9
-"""Relative size of values that may be rounding errors."""
+"""Relative size of rounding errors."""
 
 _RESAMPLES = 2000
 _DRAWN_AT_ONCE = 250_000
 """Number of values that are resampled together."""
 _EXACT, _EXACT_WITH_TIES = 50, 13
-"""Up to this many pairs the signed-rank test is exact, as in scipy.stats.wilcoxon."""
+"""Maximum of pairs for an exact signed-rank test, as in scipy.stats.wilcoxon."""
 
 
 def percentiles(
     values: ArrayLike, percents: Sequence[float], method: PercentileMethod = "linear"
 ) -> NDArray[np.float64]:
-    """Percentiles along the last axis; the result's first axis runs over `percents`. NaN in, NaN out."""
+    """Percentiles along the last axis, or NaN; the result's first axis is that of `percents`."""
     array = np.asarray(values, dtype=np.float64)
     return np.asarray(np.percentile(array, percents, axis=-1, method=method), dtype=np.float64)
 
@@ -57,25 +56,23 @@ def quantile_intervals(
 ) -> NDArray[np.float64]:
     """Percentiles of the values along the last axis, with their intervals by order statistics.
 
-    No value may be NaN.
-
-    The result's first axis is estimate, low, high; its second runs over `percents`. The other axes are those
-    of `values` without the last.
+    No value may be NaN. The result's first axis is estimate, low, high, and its second that of `percents`;
+    the others are those of `values` without the last.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
-    found = np.full((3, len(percents), *ordered.shape[:-1]), np.nan)
-    found[0] = percentiles(ordered, percents, method)
+    intervals = np.full((3, len(percents), *ordered.shape[:-1]), np.nan)
+    intervals[0] = percentiles(ordered, percents, method)
     for place, percent in enumerate(percents):
         for end, rank in enumerate(bounding_ranks(ordered.shape[-1], percent, confidence), start=1):
             if rank is not None:
-                found[end, place] = ordered[..., rank]
-    return found
+                intervals[end, place] = ordered[..., rank]
+    return intervals
 
 
 def mean_intervals(values: ArrayLike, confidence: float = CONFIDENCE) -> NDArray[np.float64]:
     """Means along the last axis with Student's interval; the result's first axis is estimate, low, high.
 
-    A single value bounds no mean: the ends are NaN. No value may be NaN.
+    For a single value the ends are NaN. No value may be NaN.
     """
     array = np.asarray(values, dtype=np.float64)
     count = array.shape[-1]
@@ -115,10 +112,10 @@ def quartile_ranges_over_sets(
     method: PercentileMethod,
     confidence: float = CONFIDENCE,
 ) -> NDArray[np.float64]:
-    """Mean over the sets of a set's distance between the quartiles along the last axis: estimate, low, high.
+    """Mean over the sets of a set's interquartile range along the last axis: estimate, low, high.
 
-    No value may be NaN. The interval of one set takes its ends from the intervals of both quartiles, which
-    hold together (Bonferroni), so it is wider than necessary. For several sets it is Student's over the sets.
+    No value may be NaN. The interval of a single set has the ends of the joint intervals of both quartiles
+    (Bonferroni), so it is conservative. For several sets it is Student's over the sets.
     """
     numbers = np.unique(sets)
     if numbers.size > 1:
@@ -129,10 +126,7 @@ def quartile_ranges_over_sets(
 
 
 def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> Interval | None:
-    """Median with its percentile-bootstrap interval; the same seed gives the same interval.
-
-    `None` without values.
-    """
+    """Median with its percentile-bootstrap interval, which is reproducible by seed; `None` without values."""
     array = np.asarray(values, dtype=np.float64)
     array = array[~np.isnan(array)]
     if array.size == 0:
@@ -140,7 +134,7 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
     middle = float(np.median(array))
     if array.size == 1 or np.all(array == array[0]):
         return Interval(middle, middle, middle)
-    # Ranks stand for the values: numpy sorts small integers ten times as fast as it finds medians of floats.
+    # Resample ranks: numpy sorts small integers ten times as fast as it computes medians of floats.
     order = np.argsort(array)
     ordered, ranks = array[order], np.empty(array.size, dtype=np.uint32)
     ranks[order] = np.arange(array.size)
@@ -154,18 +148,18 @@ def median_interval(values: ArrayLike, seed: int, confidence: float = 0.95) -> I
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.90) -> Interval:
-    """Mean of two or more values with Student's interval."""
+    """Mean of at least two values with Student's interval."""
     return Interval(*(float(number) for number in mean_intervals(values, confidence)))
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """Difference between a variant and its reference over the same replications (same link conditions)."""
+    """Difference between a variant and its reference over the same replications, with equal conditions."""
 
     pairs: int
     median: Interval
     p_value: float
-    """Wilcoxon signed-rank test, two-sided; 1 when every difference is zero."""
+    """Wilcoxon signed-rank test, two-sided; 1 if every difference is zero."""
     rank_biserial: float
     """Matched-pairs rank-biserial correlation, -1 to 1: ranks of positive less those of negative differences,
     as a share of all (Kerby, Comprehensive Psychology 3, 2014).
@@ -175,9 +169,9 @@ class PairedDifference:
 def paired_difference(
     variant: ArrayLike, reference: ArrayLike, seed: int, looks: int = 1
 ) -> PairedDifference | None:
-    """Compare `variant[i]` with `reference[i]`; pairs with a missing side are left out. `None` without pairs.
+    """Compare `variant[i]` with `reference[i]`, without incomplete pairs; `None` if there are no pairs.
 
-    Interval and p value hold over this many `looks`.
+    Interval and p value are corrected for this many `looks`.
     """
     difference = np.asarray(variant, dtype=np.float64) - np.asarray(reference, dtype=np.float64)
     difference = difference[~np.isnan(difference)]
@@ -202,9 +196,9 @@ def _mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _signed_rank_p(ranks: NDArray[np.float64], pairs: int) -> float:
-    """Two-sided p value of the Wilcoxon signed-rank test; `ranks` belong to the differences other than zero.
+    """Two-sided p value of the Wilcoxon signed-rank test; `ranks` are those of non-zero differences.
 
-    It equals the value of scipy.stats.wilcoxon, which takes longer to load than a whole short run.
+    It equals that of scipy.stats.wilcoxon, which takes longer to load than a short run.
     """
     sizes, positive = np.abs(ranks), float(ranks[ranks > 0].sum())
     plain = np.unique(sizes).size == pairs  # neither ties nor zeros
@@ -213,21 +207,20 @@ def _signed_rank_p(ranks: NDArray[np.float64], pairs: int) -> float:
 
         deviation = math.sqrt(np.sum(sizes**2)) / 2
         return float(2 * special.ndtr(-abs(positive - sizes.sum() / 2) / deviation))
-    # ways[s] counts the choices of signs whose positive ranks have the sum s / 2. Doubled, mean ranks are
-    # whole.
+    # ways[s] counts the choices of signs whose positive ranks have the sum s / 2; ranks may be halves.
     ways = np.ones(1)
     for size in (2 * sizes).astype(int):
         ways = np.pad(ways, (0, size)) + np.pad(ways, (size, 0))
-    found = round(2 * positive)
-    return min(1.0, 2 * float(min(ways[: found + 1].sum(), ways[found:].sum()) / ways.sum()))
+    observed = round(2 * positive)
+    return min(1.0, 2 * float(min(ways[: observed + 1].sum(), ways[observed:].sum()) / ways.sum()))
 
 
 def page_trend(blocks: NDArray[np.float64]) -> tuple[float, float]:
-    """Page's test for a trend along the columns, in any row by ranks; return its score and two-sided p value.
+    """Page's test for a trend along the columns, by ranks within rows; return score and two-sided p value.
 
-    Rows are blocks, such as replications; a positive score means that values grow. It is that of
-    scipy.stats.page_trend_test with its normal approximation, which takes longer to load than a whole short
-    run; ties make it cautious (Page, Journal of the American Statistical Association 58, 1963).
+    Rows are blocks, such as replications; a positive score means that values grow. It equals that of
+    scipy.stats.page_trend_test with its normal approximation, which takes longer to load than a short run;
+    it is conservative with ties (Page, Journal of the American Statistical Association 58, 1963).
     """
     from scipy import special
 
@@ -240,7 +233,7 @@ def page_trend(blocks: NDArray[np.float64]) -> tuple[float, float]:
 
 @cache
 def student(confidence: float, freedom: int) -> float:
-    """Return how many standard errors Student's interval reaches to either side of its estimate."""
-    from scipy import special  # a tenth of the time that scipy.stats takes to load
+    """Return the half width of Student's interval in standard errors."""
+    from scipy import special  # loads ten times as fast as scipy.stats
 
     return float(special.stdtrit(freedom, (1 + confidence) / 2))

@@ -1,6 +1,6 @@
-"""The statistics that describe a metric, and the sorted values that bound them.
+"""The statistics of a metric, and the order statistics that bound them.
 
-The first run of most users is a single replication, which needs neither numpy nor scipy.
+A single replication, such as most users' first run, needs neither numpy nor scipy.
 """
 
 from bisect import bisect_left, bisect_right
@@ -9,26 +9,26 @@ from typing import Literal
 
 PercentileMethod = Literal["linear", "lower"]
 FIVE_NUMBERS: dict[str, float] = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "max": 100.0}
-"""The five statistics of a box plot, with the percentile of each."""
+"""The percentiles of the five statistics of a box plot."""
 QUANTILES = {"min": 0.0, "p25": 25.0, "median": 50.0, "p75": 75.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
 """The same statistics, and percentiles of the upper tail."""
 QUARTILE_RANGE = "iqr"
-"""The distance between the quartiles: how steady a metric is over the replications."""
+"""The interquartile range, a measure of a metric's variation over replications."""
 CONFIDENCE = 0.95
 
 
 def shared(confidence: float, looks: int) -> float:
-    """Return the confidence of each interval if several hold together with `confidence` (Bonferroni)."""
+    """Return the confidence of each interval such that all jointly have `confidence` (Bonferroni)."""
     return 1 - (1 - confidence) / looks
 
 
 @cache
 def bounding_ranks(count: int, percent: float, confidence: float) -> tuple[int | None, int | None]:
-    """Return which of `count` sorted values, from 0, bound a percentile; `None` where no value does.
+    """Return the indices of the sorted values that bound a percentile; `None` for an end without bound.
 
     Each end is on the wrong side of the true percentile with a probability of at most (1 - confidence) / 2.
     """
-    # at_most[k] is the probability that at most k of the values lie below the percentile.
+    # at_most[k] is the probability that at most k of the values are below the percentile.
     if count == 1:
         at_most = [1 - percent / 100]
     else:

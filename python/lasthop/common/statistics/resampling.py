@@ -1,12 +1,12 @@
-"""Standard errors of statistics without a formula of their own, from resampled replications.
+"""Standard errors of statistics by resampling replications.
 
 A statistic is an array: its value over all replications, followed by its values over the resamples.
-Element-wise results of such arrays are such arrays again.
+Element-wise operations on such arrays give such arrays.
 
-The jackknife leaves out each replication in turn. It needs no random numbers and is right for means and
-functions of means, but not for quantiles, however many the replications (Efron and Tibshirani, An
-Introduction to the Bootstrap, section 11.6). Quantiles take the bootstrap, which draws as many replications
-with replacement within each set.
+The jackknife omits each replication in turn. It needs no random numbers and is valid for means and functions
+of means, but for any number of replications not for quantiles (Efron and Tibshirani, An Introduction to the
+Bootstrap, section 11.6). Quantiles use the bootstrap, which draws as many replications with replacement
+within each set.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ class Resampled:
 
     @classmethod
     def of(cls, values: Values, spread: float, freedom: int, scale: float = 0.0) -> Resampled:
-        """Take a statistic as an array; its error is `spread` times the deviation of the resamples.
+        """Evaluate a statistic; its error is `spread` times the standard deviation of the resamples.
 
-        `scale` is the size of the terms of a difference: a difference that rounding errors alone may explain
-        counts as 0.
+        `scale` is the size of the terms of a difference: a difference within rounding errors counts as 0.
         """
         tiny = ROUNDING * max(scale, abs(float(values[0])))
         error = float(np.std(values[1:]) * spread) if freedom > 0 else float("nan")
@@ -46,7 +45,7 @@ class Resampled:
         return cls(0.0 if abs(estimate) <= tiny else estimate, 0.0 if error <= tiny else error, freedom)
 
     def alone(self) -> Resampled:
-        """Return the estimate as if it were certain."""
+        """Return the estimate without its error."""
         return Resampled(self.estimate, 0.0, max(self.freedom, 1))
 
     @property
@@ -56,7 +55,7 @@ class Resampled:
 
     @property
     def distance(self) -> float:
-        """Distance of the estimate to 0 in standard errors; infinite if the error is 0."""
+        """The distance of the estimate from 0 in standard errors; infinite if the error is 0."""
         return self.estimate / self.error if self.error else float(np.copysign(np.inf, self.estimate))
 
     def interval(self, confidence: float = 0.95) -> Interval:
@@ -67,9 +66,9 @@ class Resampled:
 
 @dataclass(frozen=True, slots=True)
 class Jackknife:
-    """Leaves out each of `count` replications in turn.
+    """Omits each of `count` replications in turn.
 
-    For the mean of paired differences, the interval equals the paired t test's.
+    The interval of the mean of paired differences equals that of the paired t test.
     """
 
     count: int
@@ -88,13 +87,13 @@ class Jackknife:
 
 
 class Bootstrap:
-    """Draws replications with replacement, within each set; statistics of the same sets share the draws.
+    """Draws replications with replacement within each set; statistics of the same sets share the draws.
 
-    A set of one has nothing to draw from; then all replications count as one set.
+    If any set has a single replication, all replications form one set.
     """
 
     def __init__(self, sets: NDArray[np.int64]) -> None:
-        """Take the set number of each replication, the sets one after the other."""
+        """`sets` has the set number of each replication, in ascending order."""
         sizes = np.unique(sets, return_counts=True)[1]
         if sizes.min() == 1:
             sizes = np.array([sets.size])
@@ -111,22 +110,19 @@ class Bootstrap:
         return np.concatenate(([values.mean()], values[self._draws].mean(axis=1)))
 
     def quantile(self, values: Values, share: float) -> Values:
-        """Return a quantile, as a mean over the sets.
-
-        Each row of `values` has a value of every replication.
-        """
+        """Return the mean over the sets of a quantile; each row of `values` has a value per replication."""
         return _quantiles(values.tobytes(), values.shape, share, self._sizes)
 
     def of(self, values: Values, scale: float = 0.0) -> Resampled:
         """Return a statistic with its error; `scale` as for `Resampled.of`."""
-        # With this scale, the error of a mean is the usual one, which divides by the degrees of freedom.
+        # With this factor, the error of a mean is the usual one, which divides by the degrees of freedom.
         spread = np.sqrt(self._count / self._freedom) if self._freedom else 0.0
         return Resampled.of(values, spread, self._freedom, scale)
 
 
 @lru_cache(maxsize=8)
 def _draws(sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the numbers of the replications in each resample of sets of these sizes, set by set."""
+    """Return the indices of the replications in each resample of sets of these sizes."""
     random, starts = np.random.default_rng(_SEED), np.cumsum((0, *sizes[:-1]))
     drawn = [
         start + random.integers(0, size, (_RESAMPLES, size))
@@ -139,7 +135,7 @@ def _draws(sizes: tuple[int, ...]) -> NDArray[np.int64]:
 def _quantiles(content: bytes, shape: tuple[int, ...], share: float, sizes: tuple[int, ...]) -> Values:
     """Return a quantile of values over all replications, and over each resample of sets of these sizes.
 
-    The claims of a study ask for most quantiles several times.
+    It is cached, as the claims of a study use most quantiles several times.
     """
     values = np.frombuffer(content).reshape(shape)
     whole = np.concatenate((np.arange(sum(sizes))[np.newaxis], _draws(sizes)))
@@ -147,6 +143,6 @@ def _quantiles(content: bytes, shape: tuple[int, ...], share: float, sizes: tupl
         np.quantile(values[:, drawn], share, axis=(0, 2))
         for drawn in np.split(whole, np.cumsum(sizes)[:-1], axis=1)
     ]
-    found = np.asarray(np.mean(of_sets, axis=0))
-    found.flags.writeable = False
-    return found
+    means = np.asarray(np.mean(of_sets, axis=0))
+    means.flags.writeable = False
+    return means

@@ -1,1 +1,1 @@
-"""The kernel engine: the real Linux TCP of a guest kernel (User-Mode Linux) in virtual time."""
+"""The kernel engine: the Linux TCP of a guest kernel (User-Mode Linux) in virtual time."""

@@ -1,4 +1,4 @@
-"""Packages of kernel sources: what apt knows, fetched without being installed, which needs no root."""
+"""Packages of kernel sources: apt fetches them without installing them, which needs no root."""
 
 import re
 import shutil
@@ -10,24 +10,24 @@ from lasthop.common.errors import InputError
 
 PACKAGE = "linux-source-"
 RELEASE = re.compile(r"\d+\.\d+")
-# Of Debian, where newer kernels come first.
+# Debian's suites with newer kernels.
 _SUITES = ("trixie-backports", "sid")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 @dataclass(frozen=True, slots=True)
 class Apt:
-    """apt, with these options; by default as this machine has it."""
+    """apt with these options, by default with the machine's configuration."""
 
     options: tuple[str, ...] = ()
 
     def releases(self) -> list[str]:
-        """Return the releases whose source can be fetched, oldest first."""
+        """Return the releases whose source is available, oldest first."""
         if shutil.which("apt-cache") is None:
             return []
         done = self._run("apt-cache", "search", "--names-only", rf"^{PACKAGE}[0-9.]+$")
-        found = [line.split()[0].removeprefix(PACKAGE) for line in done.stdout.splitlines() if line.strip()]
-        return sorted(filter(RELEASE.fullmatch, found), key=numbers)
+        names = [line.split()[0].removeprefix(PACKAGE) for line in done.stdout.splitlines() if line.strip()]
+        return sorted(filter(RELEASE.fullmatch, names), key=numbers)
 
     def fetch(self, package: str, folder: Path) -> None:
         """Fetch a package and unpack it into a folder; apt checks its signature and checksum."""
@@ -44,11 +44,11 @@ class Apt:
             raise InputError(f"apt-get cannot read Debian's other suites: {done.stderr.strip()}")
 
     def mirror(self) -> str | None:
-        """Return the address of Debian's archive that this machine uses; `None` if it is no Debian."""
+        """Return the address of Debian's archive on this machine; `None` if it does not run Debian."""
         if shutil.which("apt-get") is None:
             return None
-        asked = ("indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages")
-        lines = (line.split() for line in self._run("apt-get", *asked).stdout.splitlines())
+        query = ("indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages")
+        lines = (line.split() for line in self._run("apt-get", *query).stdout.splitlines())
         return next((words[1] for words in lines if len(words) == 2 and words[0] == "Debian"), None)
 
     def _run(
@@ -61,22 +61,22 @@ class Apt:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Return what releases are ordered by."""
+    """Return the sort key of a release."""
     return tuple(map(int, release.split(".")))
 
 
 def other_suites(folder: Path) -> Apt | None:
-    """Return apt for Debian's other suites, from the machine's own mirror; `None` if that is no Debian.
+    """Return apt for Debian's other suites on the machine's mirror; `None` if it does not run Debian.
 
-    Its configuration, lists and cache lie in `folder`: the machine's are neither read nor changed.
+    Its configuration, lists and cache are in `folder`; those of the machine are neither read nor changed.
     """
     mirror = Apt().mirror()
     if mirror is None:
         return None
     own = folder / "apt"
     sources, preferences, lists, cache = (own / name for name in ("sources", "preferences", "lists", "cache"))
-    for made in (sources, preferences, lists / "partial", cache / "archives" / "partial"):
-        made.mkdir(parents=True)
+    for new in (sources, preferences, lists / "partial", cache / "archives" / "partial"):
+        new.mkdir(parents=True)
     status = own / "status"
     status.touch()
     source = ["Types: deb", f"URIs: {mirror}", f"Suites: {' '.join(_SUITES)}", "Components: main"]

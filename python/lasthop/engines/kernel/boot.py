@@ -1,4 +1,4 @@
-"""What every guest needs to boot: a core, its program, its command line, and private files."""
+"""The requirements of every guest: a core, its program, its command line, and private files."""
 
 import functools
 import os
@@ -13,20 +13,18 @@ from lasthop.common.errors import InputError
 from lasthop.engines.kernel.store import Kernel
 
 NEEDED_TOOLS = "The kernel engine needs setpriv, taskset and setarch (package util-linux)."
-# This many lines of the console are shown if a guest fails.
+# The number of lines of the console in the error message for a failed guest.
 _CONSOLE_LINES = 40
-# Any time will do, as long as it is the same in every boot.
+# Arbitrary, but the same in every boot.
 _START_NS = 1_000_000_000
 _GUEST = Path(__file__).with_name("guest")
 _UNITS = {"M": 1 << 20, "G": 1 << 30}
 
 
 def claimed_cores(count: int) -> dict[int, socket.socket]:
-    """Return cores of this machine that no other worker of lasthop has claimed.
+    """Claim cores of this machine, so that guests of several processes use different ones.
 
-    Each is free when its socket closes.
-
-    A guest runs on one core, and worker processes side by side must not all choose the same core.
+    A core is released when its socket is closed.
     """
     claims: dict[int, socket.socket] = {}
     cores = sorted(os.sched_getaffinity(0))
@@ -44,7 +42,7 @@ def claimed_cores(count: int) -> dict[int, socket.socket]:
 
 
 def guest_program() -> bytes:
-    """Return the path of the program that the guest starts."""
+    """Return the program that the guest starts."""
     try:
         return _GUEST.read_bytes()
     except FileNotFoundError as error:
@@ -56,14 +54,13 @@ def guest_program() -> bytes:
 def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: int, line: str) -> list[str]:
     """Return the command that starts a guest on a core.
 
-    `initrd` and `console` are its files, `line` is a serial line. The guest's random numbers follow from its
-    arguments, too (random_init_early), so the arguments must not differ from boot to boot: the guest's files
-    have fixed numbers, whatever else this process has open.
+    `initrd` and `console` are its file descriptors, `line` is a serial line. The guest's random numbers
+    depend on its arguments (random_init_early), so these are equal in every boot, with fixed descriptors.
     """
     return [
-        # The guest dies with the thread that started it: nothing is left behind, however this process ends.
+        # Kill the guest when the thread that started it ends.
         *("setpriv", "--pdeathsig", "KILL"),
-        # If this process ended before that, the guest has another parent.
+        # The guest has another parent if this process ended earlier.
         *("sh", "-c", f'[ "$PPID" -eq {os.getpid()} ] && exec "$@"', "sh"),
         *("taskset", "--cpu-list", str(core)),
         *_fixed_addresses(),
@@ -76,7 +73,7 @@ def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: 
         "con=null",
         f"con0=null,fd:{console}",
         line,
-        # Otherwise it would put a socket there for a debugger; nothing can be made in this folder.
+        # A folder where the guest cannot create the socket for a debugger.
         "uml_dir=/proc/",
         "quiet",
         *(["seccomp=on"] if kernel.info.seccomp else []),
@@ -87,7 +84,7 @@ def command_of(kernel: Kernel, core: int, *, memory: str, initrd: int, console: 
 def _fixed_addresses() -> Sequence[str]:
     """Return the command that fixes addresses, so that the guest's memory has the same size in every boot.
 
-    Some containers forbid that; then only programs that look at the size see a difference.
+    In containers that forbid it, only programs that examine the size are affected.
     """
     command = ("setarch", "--addr-no-randomize")
     try:
@@ -98,7 +95,7 @@ def _fixed_addresses() -> Sequence[str]:
 
 
 def memory_bytes(size: str) -> int:
-    """Return how many bytes a size such as 512M or 2G is."""
+    """Return a size such as 512M or 2G in bytes."""
     return int(size[:-1]) * _UNITS[size[-1]]
 
 
@@ -107,32 +104,32 @@ def environment_of(seed: int, memory: str) -> dict[str, str]:
     return {
         "PATH": os.defpath,
         "TMPDIR": _memory_folder(memory_bytes(memory)),
-        # The host's C library would register an area that a guest's processes must not inherit.
+        # Do not register rseq areas, which a guest's processes must not inherit.
         "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
         "LASTHOP_SEED": str(seed % 2**64),
     }
 
 
-def with_console(what: str, console: int) -> str:
-    """Say how a guest ended, and quote the end of its console."""
+def with_console(reason: str, console: int) -> str:
+    """Return the reason for a guest's end, followed by the end of its console."""
     lines = read_file(console).decode(errors="replace").strip().splitlines()[-_CONSOLE_LINES:]
-    return "\n  ".join([f"{what}. The end of its console:", *lines])
+    return "\n  ".join([f"{reason}. The end of its console:", *lines])
 
 
 def _memory_folder(size: int) -> str:
-    """Return a file for the guest's memory, unlinked at once: in memory, if there is room."""
+    """Return the folder for the guest's memory, an unlinked file: in memory if there is space."""
     shared = "/dev/shm"
     try:
         state = os.statvfs(shared)
     except OSError:
         return tempfile.gettempdir()
-    roomy = state.f_bavail * state.f_frsize > size and not state.f_flag & os.ST_NOEXEC
-    return shared if roomy and os.access(shared, os.W_OK) else tempfile.gettempdir()
+    is_usable = state.f_bavail * state.f_frsize > size and not state.f_flag & os.ST_NOEXEC
+    return shared if is_usable and os.access(shared, os.W_OK) else tempfile.gettempdir()
 
 
 @contextmanager
 def memory_file(name: str, content: bytes = b"") -> Iterator[int]:
-    """Yield a file without a name in any file system, which a guest inherits."""
+    """Yield an unnamed file in memory, which a guest inherits."""
     descriptor = os.memfd_create(name)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -143,7 +140,7 @@ def memory_file(name: str, content: bytes = b"") -> Iterator[int]:
 
 
 def read_file(descriptor: int) -> bytes:
-    """Return the contents of a file, from its start."""
+    """Return the whole contents of a file."""
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(0)
         return file.read()

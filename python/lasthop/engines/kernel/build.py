@@ -1,4 +1,4 @@
-"""Building a guest kernel: unpack, change a few lines, configure, compile."""
+"""Building a guest kernel: unpacking, changing, configuring and compiling its source."""
 
 import os
 import re
@@ -15,9 +15,9 @@ from lasthop.common.extras import tools_missing
 from lasthop.engines.kernel.changes import change
 from lasthop.engines.kernel.modules import add_modules, names_of
 from lasthop.engines.kernel.source import Source, find_source
-from lasthop.engines.kernel.store import CONFIG, HZ, Info, Kernel, keep, name_of, recipe, store
+from lasthop.engines.kernel.store import CONFIG, HZ, Info, Kernel, name_of, recipe, save, store
 
-# Each program, and the Debian package that has it.
+# Debian packages by their programs.
 _TOOLS = {
     "make": "make",
     "gcc": "gcc",
@@ -29,10 +29,10 @@ _TOOLS = {
     "tar": "tar",
     "perl": "perl",
 }
-# About the number of lines that make prints: one for each file. Only the progress bar depends on it.
+# About the number of lines that make prints, one per file; used only for the progress bar.
 STEPS = 950
-# Two thirds of the source's files, for other machines and devices. Makefiles and Kconfig files are needed.
-_LEFT_OUT = [
+# Two thirds of the source's files, for other machines and devices, except Makefiles and Kconfig files.
+_EXCLUDED = [
     f"--exclude=*/{pattern}"
     for pattern in (
         "Documentation/*/*",
@@ -52,23 +52,23 @@ class Wanted:
     source: str | None
     """A release or a path; by default the newest available release."""
     hz: int = HZ
-    """Timer ticks in a second."""
+    """Timer ticks per second."""
     modules: Sequence[Path] = ()
-    """C files that are built in."""
+    """C files to build in."""
     name: str | None = None
-    """What the kernel is called, by default its release with its ticks and modules."""
+    """The kernel's name, by default its release with its ticks and modules."""
 
 
 def build(wanted: Wanted, jobs: int, advance: Callable[[str, int], None]) -> Kernel:
-    """Build a kernel and keep it.
+    """Build a kernel and store it.
 
-    `advance` gets the stage and the number of its `STEPS` done. Raises `InputError` if something is missing
-    or fails; then only the compiler's messages are left behind.
+    `advance` gets the stage and the number of `STEPS` that were completed. Raises `InputError` on failure,
+    which leaves only the compiler's messages behind.
     """
     _check_tools()
-    begun = time.monotonic()
-    # Now: whoever develops lasthop may change its parts while a kernel compiles.
-    made_by = recipe()
+    start = time.monotonic()
+    # Determined now, as developers may change these files while a kernel compiles.
+    own_recipe = recipe()
     store().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=store().parent) as folder:
         advance("fetching the source", 0)
@@ -76,7 +76,7 @@ def build(wanted: Wanted, jobs: int, advance: Callable[[str, int], None]) -> Ker
         advance(f"{source.origin}, {source.choice}", 0)
         advance("unpacking", 0)
         tree = _unpack(source, Path(folder))
-        version = _make_says(tree, "kernelversion")
+        version = _make_output(tree, "kernelversion")
         change(tree, wanted.hz)
         add_modules(tree, wanted.modules)
         advance("configuring", 0)
@@ -87,15 +87,15 @@ def build(wanted: Wanted, jobs: int, advance: Callable[[str, int], None]) -> Ker
             version=version,
             source=source.origin,
             source_sha256=source.sha256,
-            recipe=made_by,
-            compiler=_says(["gcc", "--version"]).splitlines()[0],
-            build_s=round(time.monotonic() - begun, 1),
-            seccomp="seccomp=" in _says([str(program), "--help"]),
+            recipe=own_recipe,
+            compiler=_output(["gcc", "--version"]).splitlines()[0],
+            build_s=round(time.monotonic() - start, 1),
+            seccomp="seccomp=" in _output([str(program), "--help"]),
             choice=source.choice,
             hz=wanted.hz,
         )
-        usual = name_of(source.release or version, wanted.hz) + names_of(wanted.modules)
-        return keep(wanted.name or usual, program, info)
+        default_name = name_of(source.release or version, wanted.hz) + names_of(wanted.modules)
+        return save(wanted.name or default_name, program, info)
 
 
 def _check_tools() -> None:
@@ -117,19 +117,19 @@ def _links_statically() -> bool:
         )
 
 
-def _says(command: list[str]) -> str:
+def _output(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
 
 
 def _unpack(source: Source, folder: Path) -> Path:
-    """Return a source tree of our own: the user's may not be changed."""
+    """Return a copy of the source tree, as the user's must not be changed."""
     tree = folder / "tree"
     if source.path.is_dir():
         shutil.copytree(source.path, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         return tree
     tree.mkdir()
     done = subprocess.run(
-        ["tar", "--extract", "--file", source.path, "--directory", tree, "--strip-components=1", *_LEFT_OUT],
+        ["tar", "--extract", "--file", source.path, "--directory", tree, "--strip-components=1", *_EXCLUDED],
         capture_output=True,
         text=True,
         check=False,
@@ -140,12 +140,12 @@ def _unpack(source: Source, folder: Path) -> Path:
 
 
 def _make(tree: Path, *targets: str) -> list[str]:
-    # Its own programs run once: they need not be fast.
+    # The build's own programs run once and need no optimization.
     return ["make", "-C", str(tree), "ARCH=um", "HOSTCFLAGS=-O0", *targets]
 
 
 def _environment() -> dict[str, str]:
-    # Nothing that depends on the machine or the time gets into the program.
+    # The program must not depend on the machine or the time.
     fixed = {
         "KBUILD_BUILD_TIMESTAMP": "2000-01-01",
         "KBUILD_BUILD_USER": "lasthop",
@@ -157,7 +157,7 @@ def _environment() -> dict[str, str]:
     return {**inherited, **fixed, "LC_ALL": "C"}
 
 
-def _make_says(tree: Path, target: str, *variables: str) -> str:
+def _make_output(tree: Path, target: str, *variables: str) -> str:
     command = _make(tree, "-s", target, *variables)
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
     if done.returncode != 0:
@@ -172,17 +172,16 @@ def _configure(tree: Path) -> None:
     chosen.write_text(
         "\n".join([*(part.read_text(encoding="utf-8") for part in tiny), wanted]), encoding="utf-8"
     )
-    # At once: kconfig asks the compiler some hundred questions each time, and gives new options their
-    # defaults.
-    _make_says(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={chosen.resolve()}")
-    got = set((tree / ".config").read_text(encoding="utf-8").splitlines())
-    needed, found, of_some_releases = wanted.partition("\n# Only some releases have these.\n")
-    assert found
-    known = _options(tree)
-    options = needed.splitlines() + [line for line in of_some_releases.splitlines() if _name(line) in known]
-    lacking = [line for line in options if line.startswith("CONFIG_") and line not in got]
-    if lacking:
-        raise InputError(f"This kernel cannot be configured as a guest: it has no {', '.join(lacking)}.")
+    # In one step: kconfig runs the compiler some hundred times, and sets new options to their defaults.
+    _make_output(tree, "allnoconfig", f"KCONFIG_ALLCONFIG={chosen.resolve()}")
+    actual = set((tree / ".config").read_text(encoding="utf-8").splitlines())
+    needed, separator, of_some_releases = wanted.partition("\n# Only some releases have these.\n")
+    assert separator
+    names = _options(tree)
+    options = needed.splitlines() + [line for line in of_some_releases.splitlines() if _name(line) in names]
+    missing = [line for line in options if line.startswith("CONFIG_") and line not in actual]
+    if missing:
+        raise InputError(f"This kernel cannot be configured as a guest: it lacks {', '.join(missing)}.")
 
 
 def _options(tree: Path) -> set[str]:
@@ -217,10 +216,10 @@ def _compile(tree: Path, jobs: int, step: Callable[[], None]) -> None:
             process.terminate()
             raise
     if code != 0 or not (tree / "linux").is_file():
-        kept = store().parent / "build.log"
-        kept.write_text("".join(log), encoding="utf-8")
+        log_file = store().parent / "build.log"
+        log_file.write_text("".join(log), encoding="utf-8")
         errors = [line.strip() for line in log if "error" in line.lower()]
         raise InputError(
             f"The kernel's compilation failed: {(errors or log or ['no message'])[0].strip()} (all messages: "
-            f"{kept})"
+            f"{log_file})"
         )

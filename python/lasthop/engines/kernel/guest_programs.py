@@ -1,4 +1,4 @@
-"""Any program of this machine behind the last hop, in a guest kernel's virtual time."""
+"""Programs of this machine behind the last hop, in a guest kernel's virtual time."""
 
 import fcntl
 import json
@@ -33,53 +33,48 @@ from lasthop.engines.kernel.store import Kernel
 from lasthop.engines.programs import ShellRequest
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-"""The guest's date when the command starts, unless said otherwise."""
+"""The guest's default date at the start of the command."""
 FILES = Path("/dev/lasthop")
-"""Where a guest sees the host's files."""
+"""The folder of the host's files in a guest."""
 MEMORY = "2G"
-"""A guest's memory by default; untouched memory is not used."""
-# Files of the guest by their numbers: initial file system, nothing, console, the programs' streams, and so
-# on; captures come last.
+"""The default memory of a guest; untouched memory is not used."""
+# Descriptors of the guest's files; captures come last.
 _INITRD, _NOTHING, _CONSOLE, _STDIN, _STDOUT, _STDERR, _ANSWER, _SIGNALS, _SERIES, _CAPTURE = range(10)
-# A driver of the guest has so many devices (register_chrdev).
+# The maximum of devices of a driver of the guest (register_chrdev).
 _FILES_MAX = 256
-# How often to look whether a process of a guest was killed from outside, and the number of looks that proves
-# it.
+# A process of a guest that is dead at this many checks, at this interval, was killed from outside.
 _LOOK_S, _LOOKS = 1.0, 3
-# Chromium has 20 processes, a busy web server fewer. In a second, a fork bomb makes some hundred.
+# Chromium has 20 processes, a busy web server fewer. A fork bomb creates some hundred per second.
 _MOST_PROCESSES = 1000
-# Exit code of a guest whose program computes without end (programs.h).
+# Exit code of a guest whose program computes endlessly (programs.h).
 _SPUN = 77
 _FOREVER = "going to sleep forever"
-# The kernel's message on a program that it ended for want of memory.
+# The kernel's message on a program that it killed for lack of memory.
 _KILLED = re.compile(r"Killed process \d+ \((.*?)\) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestRequest(ShellRequest):
-    """What to run behind which last hop, and the properties of its guest."""
+    """Programs to run behind a last hop, and the properties of their guest."""
 
     write: Sequence[Path] = ()
-    """Folders whose contents programs may change; anything else that they write is gone with the guest."""
+    """Folders that programs may write to; anything else that they write is discarded with the guest."""
     start: datetime = START
     cpu_cost: float = 0.0
-    """Virtual time per processor time; above zero, no two runs are the same."""
+    """Virtual time per processor time; if above 0, runs are not repeatable."""
     memory: str = MEMORY
-    """As Linux reads `mem=`, such as 512M. Half of it is for what programs write."""
+    """A size for Linux' `mem=`, such as 512M. Half of it is for files that programs write."""
     terminal: Mapping[str, object] | None = None
-    """Settings of the command's terminal (`terminal_settings`), if it has its own and not the streams."""
+    """Settings of the command's terminal (`terminal_settings`), if it does not use the streams."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
     run: RunSpec | None = None
-    """In place of one run of `command`: replications of the cell's own program.
-
-    `RunSpec` of crates/lasthop-host.
-    """
+    """Replications of the cell's program, instead of `command`, as `RunSpec` of crates/lasthop-host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of root in a guest, and its working folder."""
+    """A root command in a guest, and its working folder."""
 
     arguments: Sequence[str]
     folder: Path
@@ -87,7 +82,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What one guest does, with what it needs for that."""
+    """The work of a guest, and its resources."""
 
     what: Mapping[str, object]
     """`What` of crates/lasthop-guest."""
@@ -103,7 +98,7 @@ class _Work:
 
 
 class GuestAnswer(Answer, total=False):
-    """The report of a guest, with an answer if it ran replications."""
+    """The report of a guest; it contains an answer if it ran replications."""
 
     error: str
     code: int
@@ -114,54 +109,53 @@ class GuestAnswer(Answer, total=False):
 @dataclass(frozen=True, slots=True)
 class Outcome:
     code: int
-    """Exit code of the command, or 128 and the signal that ended it."""
+    """The exit code of the command, or 128 plus the signal that ended it."""
     virtual_s: float
-    """From the command's start to its end."""
+    """Virtual time of the command."""
     wall_s: float
-    """From the guest's boot to its end."""
+    """Wall time of the guest."""
     overlay_full: bool
-    """Whether there was no room left for files that programs write."""
+    """Whether the space for files that programs write was exhausted."""
     out_of_memory: Sequence[str]
-    """Names of the programs that the guest ended for want of memory."""
+    """The names of the programs that the guest killed for lack of memory."""
 
 
 class Guest:
-    """A guest that runs a command and its servers. Made by `start_guest`."""
+    """A guest that runs a command and its servers; see `start_guest`."""
 
     def __init__(self, pid: int, files: Mapping[int, int], captures: Mapping[str, int], signals: int) -> None:
-        """Take over a process that has started, with its files by their numbers there."""
+        """Take over a running process, with its files by their descriptors in the guest."""
         self._pid, self._files, self._captures, self._signals = pid, files, captures, signals
-        self._begun = time.monotonic()
+        self._start = time.monotonic()
         self._code: int | None = None
 
     def signal(self, number: int) -> None:
-        """Pass a signal on to the command; the second one ends everything."""
+        """Forward a signal to the command; the second one ends everything."""
         with suppress(OSError):
             os.write(self._signals, bytes([number]))
 
     def answer(self) -> GuestAnswer:
-        """Wait for the end and return the guest's report; raise `InputError` if the command could not run."""
+        """Wait for the guest and return its report; raise `InputError` if the command could not run."""
         self._watch()
         _, status = os.waitpid(self._pid, 0)
         self._code = os.waitstatus_to_exitcode(status)
         lines = self.lines()
         if self._code != 0 or not lines:
             raise InputError(_failure(self._code, self._files[_CONSOLE]))
-        told: GuestAnswer = json.loads(lines[-1])
-        if (reason := told.get("error")) is not None:
+        report: GuestAnswer = json.loads(lines[-1])
+        if (reason := report.get("error")) is not None:
             raise InputError(f"The guest kernel cannot run this: {reason}")
-        return told
+        return report
 
     def lines(self) -> list[bytes]:
-        """Return what the guest has told so far; the last line of a guest that ended well is its report."""
+        """Return the guest's messages so far; the last one of a successful guest is its report."""
         return read_file(self._files[_ANSWER]).splitlines()
 
     def _watch(self) -> None:
-        """Wait for the end of the guest; raise `InputError` if it never comes.
+        """Wait for the end of the guest; raise `InputError` if it hangs.
 
-        If a process of the guest is killed from outside, the guest does not notice until that process is to
-        run again, perhaps never: the first process waits for the command. If its programs start one another
-        without end, no virtual time passes.
+        If a process of the guest is killed from outside, the guest does not notice until it schedules that
+        process again, perhaps never. If programs start others endlessly, no virtual time passes.
         """
         end = os.pidfd_open(self._pid)
         try:
@@ -170,12 +164,12 @@ class Guest:
                 children = _children(self._pid)
                 if len(children) > _MOST_PROCESSES:
                     raise InputError(
-                        f"The programs have started so many others that over {_MOST_PROCESSES} of them run "
-                        "at once, which no program behind a last hop needs (a fork bomb?): they were ended."
+                        f"The programs started more than {_MOST_PROCESSES} processes, perhaps a fork bomb, "
+                        "and were killed."
                     )
                 dead = filter(_is_dead, children)
                 looks = Counter({child: looks[child] + 1 for child in dead})
-                # The guest collects processes that it ends itself at once, except on a busy machine.
+                # The guest reaps processes that it ends itself, but on a busy machine not at once.
                 if any(count > _LOOKS for count in looks.values()):
                     raise InputError("A process of the guest was killed from outside.")
         finally:
@@ -183,34 +177,33 @@ class Guest:
 
     def wait(self) -> Outcome:
         """Wait for the end of a command; raise `InputError` if the guest could not run it."""
-        told = self.answer()
-        wall_s = time.monotonic() - self._begun
+        report = self.answer()
         return Outcome(
-            code=told["code"],
-            virtual_s=told["elapsed_ns"] / 1e9,
-            wall_s=wall_s,
-            overlay_full=told["overlay_full"],
+            code=report["code"],
+            virtual_s=report["elapsed_ns"] / 1e9,
+            wall_s=time.monotonic() - self._start,
+            overlay_full=report["overlay_full"],
             out_of_memory=self.out_of_memory(),
         )
 
     def out_of_memory(self) -> list[str]:
-        """Return the names of the programs that the guest ended for want of memory, after the end."""
+        """Return the names of the programs that the guest killed for lack of memory, after its end."""
         return _KILLED.findall(read_file(self._files[_CONSOLE]).decode(errors="replace"))
 
     def write_captures(self, folder: Path, replication: int) -> None:
-        """Write the captures of a replication into an existing folder, after the end."""
+        """Write the captures of a replication into an existing folder, after the guest's end."""
         for name, number in self._captures.items():
             of, _, file = name.partition("/")
             if of == str(replication):
                 (folder / file).write_bytes(read_file(self._files[number]))
 
     def write_series(self, file: Path) -> None:
-        """Write the requested time series into a new file, after the end."""
+        """Write the requested time series into a new file, after the guest's end."""
         with file.open("xb") as out:
             out.write(read_file(self._files[_SERIES]))
 
     def end(self) -> None:
-        """End it with all its processes, if it still runs; those of older kernels outlive the first one."""
+        """Kill all processes of the guest; those of older kernels outlive their first process."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         if self._code is None:
@@ -219,14 +212,14 @@ class Guest:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of a process; for a guest, these are its programs' processes."""
+    """Return the children of a process, which for a guest are its programs' processes."""
     with suppress(OSError):
         return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
     return []
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether a process has ended and its parent has not collected it."""
+    """Whether a process is a zombie."""
     process = process_of(pid)
     return process is not None and process.state == "Z"
 
@@ -235,11 +228,11 @@ def _failure(code: int, console: int) -> str:
     text = read_file(console).decode(errors="replace")
     if code == _SPUN and (spun := re.search(r"lasthop: (.*)", text)):
         return (
-            f"{spun[1]}, so virtual time stands still. If it waits for something by looking again and again, "
-            "or needs time to pass while it computes, run it with --cpu-cost 1."
+            f"{spun[1]}, so virtual time stands still. If it uses busy waiting, or needs time to pass while "
+            "it computes, run it with --cpu-cost 1."
         )
     if _FOREVER in text:
-        return "Every program waits for something that never comes."
+        return "All programs wait for events that never happen."
     return with_console(f"The guest kernel ended with code {code}", console)
 
 
@@ -252,16 +245,15 @@ def start_guest(
     streams: tuple[int, int, int] = (0, 1, 2),
     captured: Collection[int] = (),
 ) -> Iterator[Guest]:
-    """Boot a guest on a core of this machine and run a command in it; the end of the context removes it all.
+    """Boot a guest on a core of this machine and run a command in it; kill it at the end of the context.
 
-    `streams` are the command's standard input, output and error. The packets of the `captured` replications
-    are kept; a command is replication 1. The same request and kernel give the same
-    packets and the same output, to the byte.
+    `streams` are the command's standard input, output and error. Packets of the `captured` replications are
+    captured; a command is replication 1. Equal requests and kernels give equal packets and output.
     """
     names = [f"{number}/{name}" for number in captured for name in request.cell.capture_files]
     if _CAPTURE + len(names) > _FILES_MAX:
         raise InputError(
-            f"A guest has room for {_FILES_MAX - _CAPTURE} captures, not for {len(names)}: choose a smaller "
+            f"A guest can write {_FILES_MAX - _CAPTURE} captures, not {len(names)}: choose a smaller "
             "keep_servers."
         )
     captures = {name: number for number, name in enumerate(names, _CAPTURE)}
@@ -283,9 +275,9 @@ def start_guest(
         cpu_cost=request.cpu_cost,
         terminal=request.terminal,
         captures=captures,
-        series=run is not None and any("series" in one for one in run["wanted"]["observations"].values()),
+        series=run is not None and any("series" in own for own in run["wanted"]["observations"].values()),
     )
-    with _booted(kernel, work, core, streams) as guest:
+    with _boot(kernel, work, core, streams) as guest:
         yield guest
 
 
@@ -299,46 +291,46 @@ def start_commands(
     environment: Mapping[str, str],
     write: Sequence[Path] = (),
 ) -> Iterator[Guest]:
-    """Boot a guest that runs commands as root, one after the other, each in a network of its own.
+    """Boot a guest that runs commands as root, one after the other, each in its own network.
 
-    They may change the contents of the folders in `write`; what else they write is gone with the guest.
+    They may write to the folders in `write`; anything else that they write is discarded with the guest.
     `Guest.lines` has a line for each command that has ended, an `Ended` of crates/lasthop-guest.
     """
     work = _Work(
-        what={"commands": [{"command": one.arguments, "folder": str(one.folder)} for one in commands]},
+        what={"commands": [{"command": own.arguments, "folder": str(own.folder)} for own in commands]},
         user={"user": 0, "group": 0, "groups": [], "environment": [*environment.items()], "folder": "/"},
         seed=seed,
         write=write,
     )
     with (
         Path(os.devnull).open("r+b", buffering=0) as nothing,
-        _booted(kernel, work, core, (nothing.fileno(),) * 3) as guest,
+        _boot(kernel, work, core, (nothing.fileno(),) * 3) as guest,
     ):
         yield guest
 
 
 @contextmanager
-def _booted(kernel: Kernel, work: _Work, core: int, streams: tuple[int, int, int]) -> Iterator[Guest]:
+def _boot(kernel: Kernel, work: _Work, core: int, streams: tuple[int, int, int]) -> Iterator[Guest]:
     with ExitStack() as stack:
         initrd = _core.initial_file_system(guest_program(), json.dumps({"programs": _specification(work)}))
-        signals, passing_on = os.pipe2(os.O_CLOEXEC)
-        stack.callback(os.close, passing_on)
+        signals, forwarding = os.pipe2(os.O_CLOEXEC)
+        stack.callback(os.close, forwarding)
         stack.callback(os.close, signals)
-        made = {number: stack.enter_context(memory_file("answer")) for number in (_CONSOLE, _ANSWER)}
-        made |= {number: stack.enter_context(memory_file("capture")) for number in work.captures.values()}
+        own = {number: stack.enter_context(memory_file("answer")) for number in (_CONSOLE, _ANSWER)}
+        own |= {number: stack.enter_context(memory_file("capture")) for number in work.captures.values()}
         if work.series:
-            made[_SERIES] = stack.enter_context(memory_file("series"))
-        made[_INITRD] = stack.enter_context(memory_file("initrd", initrd))
-        made[_NOTHING] = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        stack.callback(os.close, made[_NOTHING])
-        files = {**made, _SIGNALS: signals, **dict(zip((_STDIN, _STDOUT, _STDERR), streams, strict=True))}
-        guest = Guest(_spawn(kernel, work, core, files), made, work.captures, passing_on)
+            own[_SERIES] = stack.enter_context(memory_file("series"))
+        own[_INITRD] = stack.enter_context(memory_file("initrd", initrd))
+        own[_NOTHING] = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        stack.callback(os.close, own[_NOTHING])
+        files = {**own, _SIGNALS: signals, **dict(zip((_STDIN, _STDOUT, _STDERR), streams, strict=True))}
+        guest = Guest(_spawn(kernel, work, core, files), own, work.captures, forwarding)
         stack.callback(guest.end)
         yield guest
 
 
 def _specification(work: _Work) -> dict[str, object]:
-    """Return what crates/lasthop-guest reads as `ProgramsSpec`."""
+    """Return the work as `ProgramsSpec` of crates/lasthop-guest."""
     files = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "answer": _ANSWER, **work.captures}
     if work.series:
         files["series"] = _SERIES
@@ -353,7 +345,7 @@ def _specification(work: _Work) -> dict[str, object]:
 
 
 def _is_text(pair: tuple[str, str]) -> bool:
-    """Whether a variable has a name and is text; JSON cannot hold other variables."""
+    """Whether a variable can be encoded in JSON."""
     with suppress(UnicodeEncodeError):
         "".join(pair).encode()
         return True
@@ -361,7 +353,7 @@ def _is_text(pair: tuple[str, str]) -> bool:
 
 
 def _spawn(kernel: Kernel, work: _Work, core: int, files: Mapping[int, int]) -> int:
-    """Start the guest with these files under these numbers; return the process."""
+    """Start the guest with these files under these descriptors; return the process."""
     line = f"ssl1=fd:{_SIGNALS},null"
     command = command_of(kernel, core, memory=work.memory, initrd=_INITRD, console=_CONSOLE, line=line)
     environment = environment_of(work.seed, work.memory) | {"LASTHOP_PROGRAMS": "1"}
@@ -380,7 +372,7 @@ def _spawn(kernel: Kernel, work: _Work, core: int, files: Mapping[int, int]) -> 
 
 
 def terminal_settings(terminal: int) -> dict[str, object]:
-    """Return how an open terminal treats keys and output, as `Settings` of crates/lasthop-host."""
+    """Return the settings of an open terminal, as `Settings` of crates/lasthop-host."""
     *modes, _, _, characters = termios.tcgetattr(terminal)
     numbers = [character if isinstance(character, int) else ord(character) for character in characters]
     return {**dict(zip(("input", "output", "control", "local"), modes, strict=True)), "characters": numbers}
@@ -388,7 +380,7 @@ def terminal_settings(terminal: int) -> dict[str, object]:
 
 @contextmanager
 def untreated(terminal: int) -> Iterator[None]:
-    """Pass keys and output of an open terminal through unchanged, up to the end of the context."""
+    """Set an open terminal to raw mode within the context."""
     before = termios.tcgetattr(terminal)
     tty.setraw(terminal, termios.TCSADRAIN)
     try:

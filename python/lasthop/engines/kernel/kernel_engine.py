@@ -1,4 +1,4 @@
-"""Running replications inside a guest kernel, whose clock stops while anything computes."""
+"""Running replications in a guest kernel, whose clock stands still during computation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lasthop import _core
 from lasthop.common.errors import InputError
 from lasthop.common.processes import process_of, seconds
 from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
-from lasthop.engines.hosts import Answer, HostEngine, HostResults, message_of, results_of, together
+from lasthop.engines.hosts import Answer, HostEngine, HostResults, combine, message_of, results_of
 from lasthop.engines.kernel.boot import (
     NEEDED_TOOLS,
     claimed_cores,
@@ -31,21 +31,20 @@ from lasthop.engines.kernel.boot import (
     with_console,
 )
 from lasthop.engines.kernel.store import Kernel, kernels
-from lasthop.engines.kernel.wanted import kernel_called
+from lasthop.engines.kernel.wanted import kernel_for
 from lasthop.engines.programs import program_of
 
 if TYPE_CHECKING:
     from lasthop.engines.kernel.guest_programs import GuestAnswer
 
-# Enough memory that the limits of sockets are those of a common machine; untouched memory is not used.
+# Enough for the socket limits of a common machine; untouched memory is not used.
 _MEMORY = "1G"
-# A guest that has used no processor for this long waits for something that never comes.
+# A guest that has used no processor for this long waits in vain.
 _IDLE_LIMIT_S = 30.0
-# A replication that computes for longer than this is stuck.
+# A replication that computes for longer than this hangs.
 _REPLICATION_LIMIT_S = 300.0
 _LOOK_EVERY_MS = 1000
-# A guest takes 2 or 3 s for the replications of so many packets, by an estimate that is mostly high. Its boot
-# takes a hundredth of that.
+# A guest needs 2 or 3 s for so many packets, by an estimate that is mostly high; it boots in 1 % of that.
 _BOOT_PACKETS = 100_000
 _BOOT_REPLICATIONS = 100
 # The name of a time series in the guest's answer.
@@ -53,15 +52,12 @@ _SERIES = "series.csv"
 
 
 class _GuestFailureError(Exception):
-    """A guest ended without an answer; the text says how, and quotes its console."""
+    """A guest ended without an answer; the text has the reason and the end of its console."""
 
 
 @dataclass(frozen=True)
 class KernelEngine(HostEngine):
-    """A guest kernel.
-
-    It runs at most once per core, on the cores that this process may use, or on `cores`.
-    """
+    """A guest kernel, with at most one guest on each of `cores`, by default all that this process may use."""
 
     name: ClassVar[str] = "kernel"
     linux_router: ClassVar[bool] = True
@@ -77,22 +73,22 @@ class KernelEngine(HostEngine):
 
     @classmethod
     def choose(cls, kernel: str | None) -> Self:
-        """Return the engine with the kernel of this name or source tree, or with the newest."""
-        return cls(kernel_called(kernel))
+        """Return the engine with the kernel of this name or source tree, by default with the newest."""
+        return cls(kernel_for(kernel))
 
     @classmethod
     def on_worker(cls, identity: Mapping[str, object]) -> Self:
         """Return the engine with the kernel of this digest."""
         guest_program()
-        digest, found = str(identity["kernel"]), kernels()
-        for kernel in found:
+        digest, own = str(identity["kernel"]), kernels()
+        for kernel in own:
             if kernel.digest == digest:
                 return cls(kernel)
-        has = ", ".join(f"{kernel.name} ({kernel.digest[:8]})" for kernel in found) or "none"
-        raise InputError(f"it needs the guest kernel with digest {digest[:8]} and has {has}")
+        names = ", ".join(f"{kernel.name} ({kernel.digest[:8]})" for kernel in own) or "none"
+        raise InputError(f"it needs the guest kernel with digest {digest[:8]}, but its kernels are: {names}")
 
     def for_threads(self, threads: int) -> Self:
-        """Return it on cores of its own, one for each thread."""
+        """Return the engine with its own core for each thread."""
         return replace(self, cores=claimed_cores(threads), _free=queue.SimpleQueue())
 
     @property
@@ -105,16 +101,16 @@ class KernelEngine(HostEngine):
 
     @property
     def options(self) -> Sequence[str]:
-        """It names a kernel that is not the default."""
-        usual = self.kernel in kernels()[-1:]
-        return (*super().options, *(() if usual else ("--kernel", self.kernel.name)))
+        """Name the kernel unless it is the default."""
+        is_default = self.kernel in kernels()[-1:]
+        return (*super().options, *(() if is_default else ("--kernel", self.kernel.name)))
 
     def identity_of(self, cell: _core.Cell) -> Sequence[str]:
-        """Return the digest of the cell's own kernel, if it names one."""
+        """Return the digest of the cell's own kernel, if it has one."""
         return () if cell.kernel is None else (self._kernel(cell).digest,)
 
     def _kernel(self, cell: _core.Cell) -> Kernel:
-        return self.kernel if cell.kernel is None else kernel_called(cell.kernel)
+        return self.kernel if cell.kernel is None else kernel_for(cell.kernel)
 
     @property
     def guest(self) -> str:
@@ -122,18 +118,17 @@ class KernelEngine(HostEngine):
 
     @property
     def remedy(self) -> str:
-        """Where a worker looks for the kernel."""
         return f"Copy {self.kernel.folder} to the same place there."
 
     def repeats(self, cell: _core.Cell) -> bool:
-        """Whether computing takes no time; the time that it would take differs from run to run."""
+        """Whether computation takes no virtual time, as processor time varies between runs."""
         program = program_of(cell)
         return program is None or not program.get("cpu_cost")
 
     def stretch(self, cell: _core.Cell) -> int:
-        """Return how many replications a boot runs, about a few seconds' work.
+        """Return the number of replications per boot, a few seconds' work.
 
-        Each depends on those before it, by the random numbers that the guest has drawn.
+        Each depends on the previous ones through the guest's random numbers.
         """
         if cell.sequential or program_of(cell) is not None:
             return super().stretch(cell)
@@ -141,54 +136,53 @@ class KernelEngine(HostEngine):
         return int(min(max(1.0, _BOOT_PACKETS / max(packets, 1.0)), _BOOT_REPLICATIONS))
 
     def served_together(self, cell: _core.Cell) -> int:
-        """Return how many replications the servers of one guest serve."""
+        """Return the number of replications that share the servers of a guest."""
         program = program_of(cell)
         return 1 if program is None else program.get("keep_servers") or 1
 
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
-        """Run replications, each stretch of them in a boot of its own."""
+        """Run each stretch of replications in its own boot."""
         if program_of(cell) is not None:
             return results_of(self._run_program_in_guest(cell, request))
         length, boots = self.stretch(cell), []
         for before in range(0, request.count, length):
             part = request.part(request.first + before, min(length, request.count - before))
             boots.append(self._run_boot(cell, part))
-        return together(boots) if len(boots) > 1 else boots[0]
+        return combine(boots) if len(boots) > 1 else boots[0]
 
     def _run_boot(self, cell: _core.Cell, request: Request) -> HostResults:
         """Run replications in one boot.
 
-        The guest's random numbers follow from `seed` and `first`, so an equal boot gives the same results to
-        the byte.
+        The guest's random numbers follow from `seed` and `first`, so equal boots give equal bytes.
         """
         captures, series = request.captures, request.series
         wanted = message_of(cell, _inside(request, lambda number: Path("/captures") / str(number)))
         spec = json.dumps({"run": {**wanted, "spin_us": 0}})
-        with _sent_to(series) as sent:
+        with _message_file(series) as messages:
             try:
-                self._boot(self._kernel(cell), spec, request, sent)
+                self._boot(self._kernel(cell), spec, request, messages)
             except _GuestFailureError:
-                # Trouble of the machine (memory, a signal) may not happen again; a fault of the kernel will.
+                # A failure of the machine (memory, a signal) may not recur, but one of the kernel will.
                 try:
-                    self._boot(self._kernel(cell), spec, request, sent)
+                    self._boot(self._kernel(cell), spec, request, messages)
                 except _GuestFailureError as failure:
                     raise InputError(
-                        f"The guest kernel failed twice at {cell.key or 'the scenario'}: {failure}"
+                        f"The guest kernel failed twice for {cell.key or 'the scenario'}: {failure}"
                     ) from failure
-            answer = _unpacked(sent, captures, series)
+            answer = _unpack(messages, captures, series)
         if (reason := answer.get("error")) is not None:
             raise InputError(f"The kernel engine cannot run {cell.key or 'the scenario'}: {reason}")
         return results_of(answer)
 
     def _run_program_in_guest(self, cell: _core.Cell, request: Request) -> Answer:
-        """Run replications of a program of this machine in a guest; return their tables."""
+        """Run replications of a program of this machine in a guest."""
         program = program_of(cell)
         assert program is not None
         from lasthop.engines.kernel.guest_programs import FILES, MEMORY, GuestRequest, start_guest
 
         captures, series = request.captures, request.series
         message = message_of(cell, _inside(request, lambda number: FILES / str(number)))
-        wanted = GuestRequest(
+        guest_request = GuestRequest(
             cell=cell,
             seed=_guest_seed(request),
             command=[],
@@ -201,7 +195,11 @@ class KernelEngine(HostEngine):
             with (
                 Path(os.devnull).open("r+b", buffering=0) as nothing,
                 start_guest(
-                    self._kernel(cell), wanted, core=core, streams=(nothing.fileno(),) * 3, captured=captures
+                    self._kernel(cell),
+                    guest_request,
+                    core=core,
+                    streams=(nothing.fileno(),) * 3,
+                    captured=captures,
                 ) as guest,
             ):
                 answer = guest.answer()
@@ -212,30 +210,31 @@ class KernelEngine(HostEngine):
                     guest.write_series(series.file)
         finally:
             self._free.put(core)
-        what = cell.key or "the scenario"
+        name = cell.key or "the scenario"
         if answer["overlay_full"]:
-            raise InputError(f"The programs of {what} wrote more than the guest has room for.")
+            raise InputError(f"The programs of {name} wrote more data than the guest can store.")
         if killed:
             raise InputError(
-                f"The programs of {what} need more memory than the guest has ({MEMORY}): it ended "
+                f"The programs of {name} need more memory than the guest has ({MEMORY}), which killed "
                 f"{', '.join(killed)}."
             )
         return answer
 
-    def _boot(self, kernel: Kernel, spec: str, request: Request, sent: BinaryIO) -> None:
-        """Boot, run and power off; leave only the guest's messages in `sent`."""
-        sent.seek(0)
-        sent.truncate()
+    def _boot(self, kernel: Kernel, spec: str, request: Request, messages: BinaryIO) -> None:
+        """Boot, run and power off a guest; write its messages to `messages`."""
+        messages.seek(0)
+        messages.truncate()
         guest = _core.initial_file_system(guest_program(), spec)
         core = self._free.get()
         try:
             with memory_file("initrd", guest) as initrd, memory_file("console") as console:
-                process = self._start(kernel, core, (initrd, sent.fileno(), console), _guest_seed(request))
+                files = initrd, messages.fileno(), console
+                process = self._start(kernel, core, files, _guest_seed(request))
                 try:
                     code = _watch(process, _REPLICATION_LIMIT_S * request.count)
                 finally:
                     _kill(process)
-                if code != 0 or not os.fstat(sent.fileno()).st_size:
+                if code != 0 or not os.fstat(messages.fileno()).st_size:
                     reason = "it hung" if code is None else f"it ended with code {code}"
                     raise _GuestFailureError(with_console(reason, console))
         finally:
@@ -264,22 +263,22 @@ def _guest_seed(request: Request) -> int:
 
 
 def _inside(request: Request, place: Callable[[int], Path]) -> Request:
-    """Return a request with the guest's file names; captures lie in `place`, by the replication's number."""
+    """Return a request with the guest's file names; `place` gives the folder of a replication's captures."""
 
-    def moved(number: int, wanted: Observation) -> Observation:
+    def move(number: int, wanted: Observation) -> Observation:
         capture = wanted.capture and wanted.capture._replace(folder=place(number))
         series = wanted.series and wanted.series._replace(file=Path(_SERIES))
         return wanted._replace(capture=capture, series=series)
 
-    return replace(request, observations={n: moved(n, wanted) for n, wanted in request.observations.items()})
+    return replace(request, observations={n: move(n, wanted) for n, wanted in request.observations.items()})
 
 
 def _folders(names: Iterable[str]) -> list[Path]:
-    """Return the folders that programs may change; raise `InputError` if a folder does not exist."""
+    """Return the folders that programs may write to; raise `InputError` if one does not exist."""
     folders = [Path(name) for name in names]
     for folder in folders:
         if not folder.is_dir():
-            raise InputError(f"Programs are to write to {folder}, which is no folder of this machine.")
+            raise InputError(f"The folder {folder}, to which programs may write, does not exist.")
     return folders
 
 
@@ -304,33 +303,33 @@ def _watch(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
 
 def _processor_s(session: int) -> float:
     """Return the processor time of all processes of a session so far."""
-    seen = (process_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return seconds(sum(one.ticks for one in seen if one is not None and one.session == session))
+    processes = (process_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return seconds(sum(own.ticks for own in processes if own is not None and own.session == session))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a guest with all its processes; those of older kernels outlive their first process."""
+    """Kill all processes of a guest; those of older kernels outlive their first process."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _sent_to(series: SeriesTarget | None) -> BinaryIO:
-    """Return a nameless file for a guest's messages: in memory, or on a disk if they grow with the run."""
+def _message_file(series: SeriesTarget | None) -> BinaryIO:
+    """Return an unnamed file for a guest's messages, in memory, or on disk if they grow with the run."""
     if series is None:
         return os.fdopen(os.memfd_create("answer", 0), "w+b")
     return tempfile.TemporaryFile(dir=series.file.parent)
 
 
-def _unpacked(
-    sent: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
+def _unpack(
+    messages: BinaryIO, captures: Mapping[int, CaptureTarget], series: SeriesTarget | None
 ) -> GuestAnswer:
-    """Put the files that a guest sent where they belong; return its answer."""
+    """Write the files in a guest's messages to their targets; return its answer."""
     import tarfile
 
     answer: GuestAnswer | None = None
-    sent.seek(0)
-    with tarfile.open(fileobj=sent, mode="r|") as archive, ExitStack() as stack:
+    messages.seek(0)
+    with tarfile.open(fileobj=messages, mode="r|") as archive, ExitStack() as stack:
         rows = None if series is None else stack.enter_context(series.file.open("wb"))
         for member in archive:
             file = archive.extractfile(member)

@@ -1,4 +1,4 @@
-"""Kernel sources: the distribution's package, or a path that the user gives."""
+"""Kernel sources: a package of the distribution, or the user's path."""
 
 import hashlib
 import shutil
@@ -10,27 +10,27 @@ from lasthop.engines.kernel.apt import PACKAGE, RELEASE, Apt, numbers, other_sui
 from lasthop.engines.kernel.changes import BUILT
 
 _INSTALLED = Path("/usr/src")
-# From this release on, User-Mode Linux can follow its processes by seccomp.
+# The first release whose User-Mode Linux can control its processes by seccomp.
 _SECCOMP_SINCE = (6, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a kernel's source lies, a tree or an archive of one."""
+    """A kernel's source: a tree or an archive."""
 
     path: Path
     origin: str
     sha256: str | None
     release: str | None
-    """Version of the distribution's package, if it is one."""
+    """The version of the distribution's package, if it is one."""
     choice: str
-    """Why this source was chosen."""
+    """The reason for choosing this source."""
 
 
 def find_source(wanted: str | None, folder: Path) -> Source:
-    """Find the source of a release such as 6.12, or at a path; by default, of the newest that is here.
+    """Return the source of a release such as 6.12, or at a path; by default of the newest available release.
 
-    A package is fetched into `folder`. Raises `InputError` if there is none.
+    A package is fetched into `folder`. Raises `InputError` if the source does not exist.
     """
     if wanted is None:
         return _of_release(*_newest(), folder)
@@ -42,35 +42,32 @@ def find_source(wanted: str | None, folder: Path) -> Source:
         return Source(path, str(path.resolve()), _sha256(path), None, choice)
     if not RELEASE.fullmatch(wanted):
         raise InputError(
-            f"--source {wanted}: this is not a release such as 6.12, a kernel's source tree, or an archive "
-            "of one."
+            f"--source {wanted} is neither a release such as 6.12, nor a kernel's source tree or an archive "
+            "of it."
         )
     return _of_release(wanted, choice, folder)
 
 
 def _newest() -> tuple[str, str]:
-    """Return the newest release whose source is installed or known to apt, and the reason for choosing it.
-
-    A newer release can do whatever an older one can: if any has seccomp, the newest has it.
-    """
+    """Return the newest release whose source is installed or available to apt, and the reason for it."""
     installed = [
         file.name.removeprefix(PACKAGE).partition(".tar.")[0] for file in _INSTALLED.glob(f"{PACKAGE}*")
     ]
     releases = sorted({*filter(RELEASE.fullmatch, installed), *Apt().releases()}, key=numbers)
     if not releases:
         raise InputError(
-            f"No kernel's source is known here (a package {PACKAGE}RELEASE). On a Debian-like system, "
-            "refresh apt's lists with 'apt-get update' as root. Elsewhere, unpack a source, for example "
-            "from kernel.org, and give its folder with --source PATH."
+            f"No kernel source is available (a package {PACKAGE}RELEASE). On a Debian-like system, refresh "
+            "apt's lists with 'apt-get update' as root. On other systems, unpack a source, for example from "
+            "kernel.org, and give its folder with --source PATH."
         )
     release = releases[-1]
-    has = numbers(release) >= _SECCOMP_SINCE
-    seccomp = "has seccomp" if has else "lacks seccomp, which begins with {}.{}".format(*_SECCOMP_SINCE)
-    return release, f"the newest of the releases here ({', '.join(releases)}); it {seccomp}{_newer(release)}"
+    has_seccomp = numbers(release) >= _SECCOMP_SINCE
+    seccomp = "has seccomp" if has_seccomp else "lacks seccomp, new in {}.{}".format(*_SECCOMP_SINCE)
+    return release, f"the newest available release ({', '.join(releases)}); it {seccomp}{_newer(release)}"
 
 
 def _newer(release: str) -> str:
-    """Say what else could be had, and how."""
+    """Return a hint on newer releases in Debian's other suites, if any."""
     newer = [other for other in BUILT if numbers(other) > numbers(release)]
     if not newer or Apt().mirror() is None:
         return ""
@@ -84,33 +81,35 @@ def _of_release(release: str, choice: str, folder: Path) -> Source:
         _apt_with(release, folder).fetch(package, folder)
         installed = _archive(folder / "usr" / "src", release)
     if installed is None:
-        raise InputError(f"The package {package} has no archive of a kernel's source.")
+        raise InputError(f"The package {package} contains no archive of a kernel's source.")
     return Source(installed, package, _sha256(installed), release, choice)
 
 
 def _apt_with(release: str, folder: Path) -> Apt:
-    """Return apt as it can fetch a release: as this machine has it, or with Debian's other suites."""
+    """Return apt, if necessary with Debian's other suites, so that it can fetch a release."""
     package = PACKAGE + release
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise InputError(
             f"This is not a Debian-like system, so lasthop cannot fetch {package}. Unpack a kernel's source, "
             "for example from kernel.org, and give its folder with --source PATH."
         )
-    known = Apt().releases()
-    if release in known:
+    releases = Apt().releases()
+    if release in releases:
         return Apt()
     others = other_suites(folder)
     if others is not None:
         if release in (elsewhere := others.releases()):
             return others
-        known = sorted({*known, *elsewhere}, key=numbers)
-    told = (
-        f"known: {', '.join(known)}; the nearest is {nearest(release, known)}" if known else "nor any other"
+        releases = sorted({*releases, *elsewhere}, key=numbers)
+    available = (
+        f"available: {', '.join(releases)}; the nearest is {nearest(release, releases)}"
+        if releases
+        else "no release is available"
     )
-    where = "" if others is None else ", nor have Debian's other suites one"
+    where = "" if others is None else ", not even in Debian's other suites"
     raise InputError(
-        f"apt knows no package {package}{where} ({told}). Choose one of these, refresh apt's lists with "
-        "'apt-get update' as root, or give an unpacked source with --source PATH."
+        f"apt does not find the package {package}{where} ({available}). Choose another release, refresh "
+        "apt's lists with 'apt-get update' as root, or give an unpacked source with --source PATH."
     )
 
 

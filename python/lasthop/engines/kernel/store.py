@@ -1,4 +1,4 @@
-"""The guest kernels that users have built: one folder each, outside the project."""
+"""The store of guest kernels, with a folder for each."""
 
 import functools
 import hashlib
@@ -14,9 +14,9 @@ from lasthop.common.errors import InputError, nearest
 _PROGRAM = "linux"
 _INFO = "info.json"
 MODULE, TREE = "+", "tree-"
-"""Marks in the names of kernels with code of one's own: before a module, before the digest of a tree."""
+"""Markers in the names of kernels with own code: before a module, and before the digest of a tree."""
 HZ = 250
-"""Timer ticks in a second of Debian's kernels, and of guests by default: they set results."""
+"""Timer ticks per second of Debian's kernels, and by default of guests; results depend on them."""
 CONFIG = Path(__file__).with_name("guest.config")
 CHANGES = Path(__file__).with_name("changes.py")
 RANDOM = Path(__file__).with_name("seeded_random.h")
@@ -32,24 +32,24 @@ HEADERS = Path(__file__).with_name("precompiled.h")
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a kernel was made from, and what it can do."""
+    """The origin of a kernel and its properties."""
 
     version: str
-    """The source's own name of its version, such as 6.12.117."""
+    """The version as in the source, such as 6.12.117."""
     source: str
-    """The package with its version, or the given path."""
+    """The package with its version, or the path."""
     source_sha256: str | None
     """SHA-256 of the source's archive; `None` for an unpacked tree."""
     recipe: str
-    """Digest of the configuration and the changes to the source that this version of lasthop asks for."""
+    """The digest of lasthop's configuration and changes to the source."""
     compiler: str
     build_s: float
     seccomp: bool
-    """Whether the kernel can follow its processes by seccomp, which makes its system calls cheaper."""
+    """Whether the kernel can control its processes by seccomp, which makes system calls cheaper."""
     choice: str = "not recorded"
-    """Why this source was taken; builds of older versions do not say."""
+    """The reason for choosing this source; older versions did not record it."""
     hz: int = HZ
-    """Timer ticks in a second."""
+    """Timer ticks per second."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Kernel:
 
     @property
     def has_own_code(self) -> bool:
-        """Whether it has modules or comes from a tree that a user named: such a kernel is no default."""
+        """Whether it has modules or was built from a user's tree, so that it is never the default."""
         return MODULE in self.name or self.name.startswith(TREE)
 
     @functools.cached_property
@@ -75,7 +75,7 @@ class Kernel:
 
 
 def store() -> Path:
-    """Return the folder that holds the kernels, which need not exist."""
+    """Return the folder of the kernels, which may not exist."""
     return cache_folder("kernels")
 
 
@@ -86,61 +86,59 @@ def recipe() -> str:
 
 
 def kernels() -> list[Kernel]:
-    """Return the usable kernels, oldest release first, but before all those with code of a user's own."""
-    # Another version of lasthop may have kept a kernel here, with more facts about it.
-    known = {field.name for field in fields(Info)}
-    found = []
+    """Return the stored kernels: first those with own code, then the others, oldest release first."""
+    # Another version of lasthop may have stored more facts about a kernel.
+    names = {field.name for field in fields(Info)}
+    stored = []
     for folder in store().iterdir() if store().is_dir() else []:
         if (folder / _INFO).is_file() and (folder / _PROGRAM).is_file():
             info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
-            own = {key: value for key, value in info.items() if key in known}
-            found.append(Kernel(folder.name, folder, Info(**own)))
-    return sorted(
-        found,
-        key=lambda one: (
-            not one.has_own_code,
-            [int(part) for part in re.findall(r"\d+", one.info.version)],
-            one.name,
-        ),
-    )
+            own = {key: value for key, value in info.items() if key in names}
+            stored.append(Kernel(folder.name, folder, Info(**own)))
+
+    def order(kernel: Kernel) -> tuple[bool, list[int], str]:
+        version = [int(part) for part in re.findall(r"\d+", kernel.info.version)]
+        return not kernel.has_own_code, version, kernel.name
+
+    return sorted(stored, key=order)
 
 
 def name_of(release: str, hz: int) -> str:
-    """Return the name of a kernel of a release with this many ticks in a second."""
+    """Return the name of a kernel of a release with this many ticks per second."""
     return release if hz == HZ else f"{release}-{hz}hz"
 
 
 def find_kernel(name: str | None, hz: int = HZ) -> Kernel:
-    """Return the kernel called `name`, or the newest with this many ticks in a second.
+    """Return the kernel `name`, or the newest with this many ticks per second.
 
-    Raise `InputError` if there is none, or if it is out of date.
+    Raise `InputError` if it does not exist, or if it is out of date.
     """
-    found = {kernel.name: kernel for kernel in kernels()}
-    if not found:
+    stored = {kernel.name: kernel for kernel in kernels()}
+    if not stored:
         raise InputError(
-            "The kernel engine needs a guest kernel. Build one with 'lasthop kernel build'; you need this "
-            "only once, and it takes a few minutes."
+            "The kernel engine needs a guest kernel. Build one with 'lasthop kernel build', which is needed "
+            "only once and takes a few minutes."
         )
-    if name is not None and name not in found:
+    if name is not None and name not in stored:
         raise InputError(
-            f"No kernel called '{name}' has been built; did you mean '{nearest(name, found)}'? Built: "
-            f"{', '.join(found)}. 'lasthop kernel build --source {name}' builds another."
+            f"There is no kernel '{name}'; did you mean '{nearest(name, stored)}'? Kernels: "
+            f"{', '.join(stored)}. To build another: lasthop kernel build --source {name}."
         )
-    # A kernel built for another version of lasthop is refused below, so it counts only if there is no other.
+    # Kernels for another version of lasthop are refused below, so they come last.
     wanted = recipe()
-    ticking = [kernel for kernel in found.values() if kernel.info.hz == hz]
-    usable = [kernel for kernel in ticking if kernel.info.recipe == wanted]
-    if name is None and not ticking:
+    with_hz = [kernel for kernel in stored.values() if kernel.info.hz == hz]
+    usable = [kernel for kernel in with_hz if kernel.info.recipe == wanted]
+    if name is None and not with_hz:
         raise InputError(
-            f"No kernel with {hz} ticks in a second has been built. Built: {', '.join(found)}. "
-            f"'lasthop kernel build{_ticks(hz)}' builds one."
+            f"There is no kernel with {hz} ticks per second. Kernels: {', '.join(stored)}. "
+            f"To build one: lasthop kernel build{_ticks(hz)}."
         )
-    kernel = found[name] if name is not None else (usable or ticking)[-1]
+    kernel = stored[name] if name is not None else (usable or with_hz)[-1]
     if kernel.info.recipe != wanted:
         release = kernel.name.removesuffix(name_of("", kernel.info.hz))
         raise InputError(
-            f"The kernel '{kernel.name}' was built for another version of lasthop. Build it again with "
-            f"'lasthop kernel build --source {release}{_ticks(kernel.info.hz)}'."
+            f"The kernel '{kernel.name}' was built for another version of lasthop. Build it again: "
+            f"lasthop kernel build --source {release}{_ticks(kernel.info.hz)}."
         )
     return kernel
 
@@ -149,8 +147,8 @@ def _ticks(hz: int) -> str:
     return "" if hz == HZ else f" --hz {hz}"
 
 
-def keep(name: str, program: Path, info: Info) -> Kernel:
-    """Put a built program into the store, in place of one of the same name."""
+def save(name: str, program: Path, info: Info) -> Kernel:
+    """Store a kernel; it replaces one of the same name."""
     target = store() / name
     temporary = target.with_name(f"{name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)

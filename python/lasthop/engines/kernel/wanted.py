@@ -1,4 +1,4 @@
-"""The kernel that a user names: a built one, or a source tree, which is built once for each content."""
+"""The kernel that a user names: a built one, or a source tree, which is built once per content."""
 
 import functools
 import hashlib
@@ -13,19 +13,19 @@ from lasthop.engines.kernel.modules import names_of
 from lasthop.engines.kernel.store import TREE, Kernel, find_kernel, kernels, recipe
 
 
-def kernel_called(name: str | None) -> Kernel:
+def kernel_for(name: str | None) -> Kernel:
     """Return the kernel of this name, of the source tree at this path, or by default the newest.
 
-    A tree is built once for each content, and called after it. Raises `InputError` if there is no such kernel
-    and `BuildError` if a tree cannot be built.
+    A tree is built once per content, which determines the kernel's name. Raises `InputError` if the kernel
+    does not exist, and `BuildError` if a tree cannot be built.
     """
-    return find_kernel(name) if name is None or not _is_path(name) else _built(_tree_at(name))
+    return find_kernel(name) if name is None or not _is_path(name) else _find_or_build(_tree_at(name))
 
 
 def kernel_with(module: Path, name: str | None) -> Kernel:
-    """Return the kernel that `kernel_called` returns, with a C file built in, once for each content."""
+    """Return the kernel of `kernel_for` with a C file built in, which is built once per content."""
     source = _tree_at(name) if name is not None and _is_path(name) else find_kernel(name).name
-    return _built(source, module.expanduser().resolve())
+    return _find_or_build(source, module.expanduser().resolve())
 
 
 def _is_path(name: str) -> bool:
@@ -35,32 +35,32 @@ def _is_path(name: str) -> bool:
 def _tree_at(path: str) -> Path:
     tree = Path(path).expanduser().resolve()
     if not (tree / "arch" / "um").is_dir():
-        raise InputError(f"There is no source tree of a kernel at {tree}.")
+        raise InputError(f"{tree} is not a source tree of a kernel: it has no folder arch/um.")
     return tree
 
 
 @functools.cache
-def _built(source: Path | str, *modules: Path) -> Kernel:
-    """Return the kernel of a tree or of a release, built if it has not been."""
-    base = source if isinstance(source, str) else f"{TREE}{_content(source)[:12]}"
-    called = base + names_of(modules)
-    there = {kernel.name: kernel for kernel in kernels() if kernel.info.recipe == recipe()}
-    return there.get(called) or _build(str(source), modules, called)
+def _find_or_build(source: Path | str, *modules: Path) -> Kernel:
+    """Return the kernel of a tree or of a release; build it if necessary."""
+    base = source if isinstance(source, str) else f"{TREE}{_content_digest(source)[:12]}"
+    name = base + names_of(modules)
+    by_name = {kernel.name: kernel for kernel in kernels() if kernel.info.recipe == recipe()}
+    return by_name.get(name) or _build(str(source), modules, name)
 
 
-def _build(source: str, modules: Sequence[Path], called: str) -> Kernel:
+def _build(source: str, modules: Sequence[Path], name: str) -> Kernel:
     from lasthop.engines.kernel.build import Wanted, build
 
-    print(f"Building the kernel of {source} as {called}; this takes some minutes.", file=sys.stderr)  # noqa: T201
-    wanted = Wanted(source, modules=modules, name=called)
+    print(f"Building the kernel {name} from {source}, which takes some minutes.", file=sys.stderr)  # noqa: T201
+    wanted = Wanted(source, modules=modules, name=name)
     try:
         return build(wanted, os.cpu_count() or 1, lambda _stage, _files: None)
     except InputError as error:
         raise BuildError(str(error)) from error
 
 
-def _content(tree: Path) -> str:
-    """Return the digest of a tree's files, of a Git repository's without those that Git ignores."""
+def _content_digest(tree: Path) -> str:
+    """Return the digest of a tree's files, except those that Git ignores in a repository."""
     digest = hashlib.sha256()
     for file in _files(tree):
         place = tree / file

@@ -1,1 +1,1 @@
-"""The live engine: real programs and this machine's own TCP, behind the same last hop."""
+"""The live engine: real programs and this machine's TCP behind the same last hop."""

@@ -1,7 +1,6 @@
-"""The process that becomes the emulator, and how to start it.
+"""The child process that becomes the emulator.
 
-It must have only one thread, because a process with more threads cannot create a user namespace. So it is a
-process of its own and imports nothing but the extension.
+It must have a single thread to create a user namespace, so it imports only the extension.
 """
 
 import json
@@ -15,13 +14,13 @@ from lasthop import _core
 
 EXIT_INPUT = 2
 SPIN_US = 20
-"""Default of the busy loop before a deadline: it starts closer to it than a timer could wake the emulator."""
+"""Default duration of the busy loop before a deadline, as timers are less precise."""
 
 
 def child_arguments(request: Mapping[str, object]) -> tuple[list[str], int]:
-    """Return the command line of the process, and the descriptor from which it reads the request.
+    """Return the command line of the process, and the inheritable descriptor of its request.
 
-    The descriptor is open and inheritable. The request is no argument, so that `ps` stays readable.
+    The request is not an argument, so that `ps` stays readable.
     """
     descriptor = os.memfd_create("request", 0)
     os.write(descriptor, json.dumps(request).encode())
@@ -30,7 +29,7 @@ def child_arguments(request: Mapping[str, object]) -> tuple[list[str], int]:
 
 
 def main() -> int:
-    """Carry out the request in the file descriptor that the command line names; return the exit code."""
+    """Execute the request in the file descriptor in the command line; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     request = json.loads(Path(f"/proc/self/fd/{int(sys.argv[1])}").read_text(encoding="utf-8"))
     try:

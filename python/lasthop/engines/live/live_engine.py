@@ -16,7 +16,7 @@ from lasthop.engines.live.child import SPIN_US, child_arguments
 
 @dataclass(frozen=True, slots=True)
 class LiveEngine(HostEngine):
-    """Namespaces of this machine, in real time. This needs root, or permission to create user namespaces."""
+    """Namespaces of this machine, in real time; needs root, or permission to create user namespaces."""
 
     name: ClassVar[str] = "live"
     linux_router: ClassVar[bool] = False
@@ -27,7 +27,7 @@ class LiveEngine(HostEngine):
         return "live (this machine's TCP, real time)"
 
     def run_cell(self, cell: _core.Cell, request: Request) -> HostResults:
-        """Run replications in a process of their own."""
+        """Run replications in a child process."""
         run = {**message_of(cell, request), "spin_us": SPIN_US, "parent": os.getpid()}
         arguments, descriptor = child_arguments({"run": run})
         try:

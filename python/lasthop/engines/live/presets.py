@@ -14,7 +14,7 @@ def presets() -> dict[str, Path]:
 
 
 def find_link(link: str) -> Path:
-    """Return the scenario file that `link` means: a preset's name, or a path."""
+    """Return the scenario file for a preset's name or a path."""
     known = presets()
     if link in known:
         return known[link]

@@ -1,1 +1,1 @@
-"""What a study claims: `claims.toml`, `statements.csv` and the language of claims."""
+"""The claims of a study: `claims.toml`, `statements.csv` and the language of claims."""

@@ -1,4 +1,4 @@
-"""The cells that a statement compares, and the cells that it covers."""
+"""The cells that a statement is about, and those that it compares."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lasthop.studies.claims.language import (
     Statement,
     Term,
     bound_terms,
-    rewritten,
+    rewrite,
     sides,
 )
 
 Place = Mapping[str, str]
-"""Level of each factor that distinguishes the cells of a claim."""
+"""The level of each factor that distinguishes the cells of a claim."""
 Key = tuple[str, ...]
 
 
@@ -32,21 +32,20 @@ class Scenario(Protocol):
 
     @property
     def factors(self) -> dict[str, list[str]]:
-        """The factors, each with its levels."""
+        """The levels of each factor."""
 
     @property
-    def cells(self) -> Sequence[HasLevels]:
-        """The combinations of levels that it has."""
+    def cells(self) -> Sequence[HasLevels]: ...
 
 
 class HasLevels(Protocol):
     @property
     def levels(self) -> dict[str, str]:
-        """Level of every factor."""
+        """The level of each factor."""
 
 
 def combinations(factors: Iterable[str], levels: Levels) -> Iterator[Key]:
-    """Yield every combination of levels of the factors, in their order."""
+    """Yield every combination of levels of the factors, in order."""
     yield from itertools.product(*(levels[factor] for factor in factors))
 
 
@@ -58,13 +57,13 @@ def single_levels(levels: Levels) -> Iterator[Levels]:
 
 @dataclass(frozen=True)
 class Design:
-    """The factors of a scenario and the combinations of their levels that it has."""
+    """The factors of a scenario, and its combinations of their levels."""
 
     factors: Mapping[str, Sequence[str]]
     cells: frozenset[Key]
     ordered: tuple[Key, ...]
     _levels: dict[Key, Iterable[Key]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The results of `levels_of`: many claims ask for the same."""
+    """The results of `levels_of`, which many claims share."""
 
     @classmethod
     def of(cls, study: Scenario) -> Design:
@@ -81,15 +80,15 @@ class Design:
 
 @dataclass(frozen=True)
 class Laid:
-    """A statement laid out over a design: `places` are its cells, distinguished by `dimensions`."""
+    """The layout of a statement over a design: `places` are its cells, distinguished by `dimensions`."""
 
     statement: Statement
     dimensions: tuple[str, ...]
     places: tuple[Place, ...]
     needed: frozenset[Key]
-    """The cells of the scenario that take part."""
+    """The cells of the scenario that it needs."""
     of_baseline: frozenset[Key]
-    """The cells of the baseline that take part."""
+    """The cells of the baseline that it needs."""
 
     def groups(
         self, factors: Sequence[str], places: Sequence[Place] | None = None
@@ -102,26 +101,27 @@ class Laid:
 
 
 def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
-    """Find the cells of a statement.
+    """Determine the cells of a statement.
 
-    If a term names a factor, or a function goes through it, the terms choose its levels; a term that does not
-    name it takes the levels of `where`. The other factors distinguish the cells. A cell belongs to the claim
-    if the scenario has all levels that the terms name in it.
+    The levels of a factor that a term names, or a function iterates over, are chosen by the terms; a term
+    that does not name it uses the levels in `where`. The other factors distinguish the cells. A cell belongs
+    to the claim if the scenario has all combinations of levels that its terms need.
     """
     terms = [pair for side in sides(statement) for pair in bound_terms(side)]
     if not terms:
-        raise ClaimError(f"'{statement.text}' names no metric.")
+        raise ClaimError(f"'{statement.text}' contains no metric.")
     chosen = {factor for term, bound in terms for factor in (*term.levels, *bound)}
     for term, bound in terms:
         twice = sorted(set(term.levels) & set(bound))
         if twice:
-            raise ClaimError(f"'{term.text}' names {twice[0]}, which the function around it goes through.")
+            raise ClaimError(f"'{term.text}' names {twice[0]}, which the enclosing function iterates over.")
         missing = sorted(chosen - set(term.levels) - set(bound) - set(where) - {FLOW, REPLICATION})
         if missing:
             raise ClaimError(
-                f"'{term.text}' does not say which {missing[0]}; another term does. Name it in both."
+                f"'{term.text}' does not select a level of {missing[0]}, but another term does. Select it in "
+                "both."
             )
-    statement = _completed(statement, chosen | {REPLICATION}, where)
+    statement = _complete(statement, chosen | {REPLICATION}, where)
     dimensions = tuple(factor for factor in design.factors if factor not in chosen)
     candidates = [
         dict(zip(dimensions, levels, strict=True))
@@ -139,14 +139,12 @@ def lay_out(statement: Statement, where: Levels, design: Design) -> Laid:
             needed |= own
             of_baseline |= others
     if not places:
-        asked = "; ".join(f"{factor}: {', '.join(levels)}" for factor, levels in where.items())
-        raise ClaimError(
-            f"the scenario has no cell for '{statement.text}'{f' with {asked}' if asked else ''}."
-        )
+        text = "; ".join(f"{factor}: {', '.join(levels)}" for factor, levels in where.items())
+        raise ClaimError(f"the scenario has no cell for '{statement.text}'{f' with {text}' if text else ''}.")
     return Laid(statement, dimensions, tuple(places), frozenset(needed), frozenset(of_baseline))
 
 
-def _completed(statement: Statement, chosen: set[str], where: Levels) -> Statement:
+def _complete(statement: Statement, chosen: set[str], where: Levels) -> Statement:
     def side(node: Expression) -> Expression:
         bound = {id(term): bound for term, bound in bound_terms(node)}
 
@@ -158,7 +156,7 @@ def _completed(statement: Statement, chosen: set[str], where: Levels) -> Stateme
             }
             return replace(term, levels={**term.levels, **absent})
 
-        return rewritten(node, complete)
+        return rewrite(node, complete)
 
     if isinstance(statement, Comparison):
         return replace(statement, left=side(statement.left), right=side(statement.right))
@@ -167,7 +165,7 @@ def _completed(statement: Statement, chosen: set[str], where: Levels) -> Stateme
 
 
 def _keys(statement: Statement, place: Place, design: Design, *, baseline: bool) -> Iterator[Key]:
-    """Yield the cells of the terms that are about the baseline, or of the others."""
+    """Yield the cells of the terms on the baseline, or of the other terms."""
     here = {factor: (level,) for factor, level in place.items()}
     for side in sides(statement):
         for term, bound in bound_terms(side):

@@ -1,4 +1,4 @@
-"""The language of claims: statements about means of metrics at levels of factors.
+"""The language of claims: comparisons of metrics at levels of factors.
 
     fct(iw10) > fct(iw3)
     timeouts(window=iw10) == 2 * timeouts(window=iw3)
@@ -10,8 +10,8 @@
     p95(elapsed_s) <= 1.1 * p95(elapsed_s, baseline)
     explained(fct(), window=[iw3, iw10], packets=[9, 10]) > 0.5
 
-The text is Python's expression syntax, of which only this is accepted: numbers, `+ - * /`, comparisons, and
-names and calls of metrics, and calls of the functions below. Nothing is executed.
+The syntax is a subset of Python's expressions: numbers, `+ - * /`, comparisons, names and calls of metrics,
+and calls of the functions below. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dataclasses import dataclass, field, replace
 from lasthop.common.errors import nearest
 
 FLOW = "flow"
-"""The pseudo-factor by which a term chooses flows, page loads or applications."""
+"""The pseudo-factor by which a term selects flows, page loads or applications."""
 REPLICATION = "replication"
-"""The pseudo-factor by which a term chooses replications, by their numbers within a set."""
+"""The pseudo-factor by which a term selects replications, by their numbers within a set."""
 EXPLAINED = "explained"
-"""The share of the first factor in the variation over all combinations of several factors' levels."""
+"""The share of the variation over combinations of several factors' levels that the first factor explains."""
 FUNCTIONS = ("slope", "least", "greatest", EXPLAINED)
-"""Functions of an expression over levels: least-squares slope, least value, greatest value, a share."""
+"""Functions of an expression over levels: least-squares slope, minimum, maximum, explained share."""
 ROWS = ("sum", "min", "max")
 """Aggregates of a column over the rows of a replication."""
 QUANTILES: dict[str, tuple[float, ...]] = {
@@ -44,15 +44,12 @@ QUANTILES: dict[str, tuple[float, ...]] = {
     "iqr": (0.75, 0.25),
     "quantile": (),
 }
-"""Statistics over replications: a quantile, or the difference of two.
-
-`quantile` gets its share as an argument.
-"""
+"""Statistics over replications: a quantile, or the difference of two; `quantile` takes it as an argument."""
 MEAN = "mean"
 FRACTION = "fraction"
 _STATISTICS = (*QUANTILES, MEAN, FRACTION)
 BASELINE = "baseline"
-"""The selection by which a term or a statistic is about the records of another folder."""
+"""The selection of the records of another folder in a term or a statistic."""
 TRENDS = {"increases": 1, "decreases": -1}
 RELATIONS: dict[type[ast.cmpop], str] = {ast.Gt: ">", ast.Lt: "<", ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "=="}
 WEAK = ("==", "<=", ">=")
@@ -61,11 +58,11 @@ _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mul
 _RESERVED = ("abs", *ROWS, *_STATISTICS, *FUNCTIONS, *TRENDS)
 
 Levels = Mapping[str, tuple[str, ...]]
-"""Chosen levels of each factor that is named."""
+"""Selected levels by factor."""
 
 
 class ClaimError(ValueError):
-    """A claim is wrong; the text says what, and names the nearest valid thing."""
+    """A claim is invalid; the text has the reason and the nearest valid alternative."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +72,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Term:
-    """The mean of a column of the records at the named levels; for several levels, the mean of their means.
+    """The mean of a column of the records at these levels; for several levels, the mean of their means.
 
-    `rows` says how a replication's value follows from its rows: by their mean, or one of `ROWS`. `baseline`
-    tells whether the records are those of another folder.
+    `rows` is the aggregate over the rows of a replication: their mean, or one of `ROWS`. With `baseline`, the
+    records are those of another folder.
     """
 
     text: str
@@ -90,10 +87,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Operation:
-    """Two expressions with an operator between them.
-
-    It is `+`, `-`, `*`, `/`, or a relation, which is 1 if it holds or 0.
-    """
+    """A binary operation: `+`, `-`, `*`, `/`, or a relation, whose value is 1 if it holds, or else 0."""
 
     operator: str
     left: Expression
@@ -107,7 +101,7 @@ class Absolute:
 
 @dataclass(frozen=True)
 class Over:
-    """One of `FUNCTIONS` of an expression over the combinations of levels of one factor, or of several."""
+    """One of `FUNCTIONS` of an expression over the combinations of levels of one or more factors."""
 
     function: str
     inner: Expression
@@ -116,9 +110,9 @@ class Over:
 
 @dataclass(frozen=True)
 class Among:
-    """A statistic over replications of an expression computed in each: the quantile `at`, or else the mean.
+    """A statistic of an expression over replications: the quantile `at`, or the mean.
 
-    Replications are pooled over the levels `through`.
+    Replications are pooled over the levels in `through`.
     """
 
     inner: Expression
@@ -131,7 +125,7 @@ Expression = Number | Term | Operation | Absolute | Over | Among
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two expressions and the relation that holds between them."""
+    """A relation between two expressions."""
 
     text: str
     relation: str
@@ -141,7 +135,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Trend:
-    """An expression that rises (`sign` 1) or falls (-1) from level to level of a factor."""
+    """An expression that increases (`sign` 1) or decreases (-1) from level to level of a factor."""
 
     text: str
     sign: int
@@ -155,7 +149,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Alone:
-    """An expression of which nothing is claimed: only its value is asked for."""
+    """An expression without a claim, of which only the value is needed."""
 
     text: str
     inner: Expression
@@ -166,7 +160,7 @@ Statement = Comparison | Trend | Alone
 
 def _unknown(kind: str, word: str, known: Sequence[str]) -> ClaimError:
     return ClaimError(
-        f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'? Known: {', '.join(known)}."
+        f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'? Valid: {', '.join(known)}."
     )
 
 
@@ -179,31 +173,28 @@ class Vocabulary:
     selections: Mapping[str, Levels] = field(default_factory=dict)
 
     def levels(self, factor: str, chosen: object) -> tuple[str, ...]:
-        """Return levels of a factor as chosen.
-
-        A level, a list, a range such as `60..90` or `80..`, or `*` for all.
-        """
+        """Return the levels of a factor that a level, a list, a range such as `60..90`, or `*` selects."""
         if factor not in (FLOW, REPLICATION, *self.factors):
             raise _unknown("factor", factor, [*self.factors, FLOW])
         words = chosen if isinstance(chosen, list) else [chosen]
         if not words or not all(isinstance(w, str | int | float) and not isinstance(w, bool) for w in words):
             raise ClaimError(
-                f"{factor} is '{chosen}': give a level, a list of levels or a range such as '60..90'."
+                f"{factor} is '{chosen}': write a level, a list of levels or a range such as '60..90'."
             )
         if factor == REPLICATION:
             for word in words:
                 ends(factor, str(word))
         if factor in (FLOW, REPLICATION):
             return tuple(map(str, words))
-        picked = {level for word in words for level in self._picked(factor, str(word))}
-        levels = [level for level in self.factors[factor] if level in picked]
+        selected = {level for word in words for level in self._select(factor, str(word))}
+        levels = [level for level in self.factors[factor] if level in selected]
         values = {level: number(level) for level in levels}
-        # Numbers ascend, whatever the order of the scenario.
+        # Numbers are in ascending order, regardless of the scenario's order.
         return tuple(
             levels if None in values.values() else sorted(levels, key=lambda level: values[level] or 0.0)
         )
 
-    def _picked(self, factor: str, word: str) -> list[str]:
+    def _select(self, factor: str, word: str) -> list[str]:
         known = self.factors[factor]
         if word in known:
             return [word]
@@ -214,7 +205,7 @@ class Vocabulary:
         low, high = ends(factor, word)
         inside = [level for level in known if (value := number(level)) is not None and low <= value <= high]
         if not inside:
-            raise ClaimError(f"no level of {factor} is within '{word}'. Known: {', '.join(known)}.")
+            raise ClaimError(f"no level of {factor} is within '{word}'. Levels: {', '.join(known)}.")
         return inside
 
     def selection(self, chosen: Mapping[str, object]) -> Levels:
@@ -222,18 +213,18 @@ class Vocabulary:
 
 
 def ends(factor: str, word: str) -> tuple[float, float]:
-    """Return the ends of a range such as `60..90` or `80..`; a number is a range of its own."""
+    """Return the ends of a range such as `60..90`, `80..` or a single number."""
     low, dots, high = (part.strip() for part in word.partition(".."))
     try:
         return float(low or "-inf"), float(high or "inf") if dots else float(low)
     except ValueError:
         raise ClaimError(
-            f"{factor} is '{word}': a range goes from number to number, as in '60..90'."
+            f"{factor} is '{word}': the ends of a range must be numbers, as in '60..90'."
         ) from None
 
 
 def number(level: str) -> float | None:
-    """Return a level as a number; `None` if it is no number."""
+    """Return a level as a number, or `None`."""
     try:
         return float(level)
     except ValueError:
@@ -247,13 +238,13 @@ def _syntax(text: str) -> ast.expr:
         raise RecursionError from None
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise ClaimError(f"'{text}' cannot be read: {reason}.") from None
+        raise ClaimError(f"'{text}' is not a valid expression: {reason}.") from None
 
 
 def parse_metric(name: str, text: str) -> Expression:
     """Read a metric that is computed from columns, such as `lost_packets / sent_packets`."""
     if name in _RESERVED or not name.isidentifier():
-        raise ClaimError(f"a metric cannot be called '{name}'.")
+        raise ClaimError(f"'{name}' is not a valid name of a metric.")
 
     def read(node: ast.expr) -> Expression:
         match node:
@@ -288,7 +279,7 @@ def _finite(value: float) -> float:
 
 
 class Parser:
-    """Reads statements in the words of a vocabulary."""
+    """Parses statements with the names of a vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._words = vocabulary
@@ -298,7 +289,7 @@ class Parser:
         return Alone(text, self._expression(_syntax(text)))
 
     def statements(self, text: str) -> list[Statement]:
-        """Read a statement; a chain such as `a > b > c` becomes a statement for each of its relations."""
+        """Parse a statement; a chain such as `a > b > c` gives a statement for each of its relations."""
         node = _syntax(text)
         match node:
             case ast.Compare(left=first, ops=relations, comparators=others):
@@ -311,17 +302,17 @@ class Parser:
                 inner, through = self._over(node)
                 ((factor, levels),) = through.items()
                 if len(levels) < 2:
-                    raise ClaimError(f"'{ast.unparse(node)}' needs two levels of {factor} or more.")
+                    raise ClaimError(f"'{ast.unparse(node)}' needs at least two levels of {factor}.")
                 return [Trend(ast.unparse(node), TRENDS[name], inner, factor, levels)]
         raise ClaimError(
-            f"'{text}' states nothing: compare two expressions with {', '.join(RELATIONS.values())}, "
+            f"'{text}' is not a statement: compare two expressions with {', '.join(RELATIONS.values())}, "
             f"or write {' or '.join(f'{trend}(..., factor=levels)' for trend in TRENDS)}."
         )
 
     def _comparison(self, left: ast.expr, relation: ast.cmpop, right: ast.expr) -> Comparison:
         if type(relation) not in RELATIONS:
             word = ast.unparse(ast.Compare(left, [relation], [right]))
-            raise ClaimError(f"'{word}' has an unknown relation. Known: {', '.join(RELATIONS.values())}.")
+            raise ClaimError(f"'{word}' has an invalid relation. Valid: {', '.join(RELATIONS.values())}.")
         sign = RELATIONS[type(relation)]
         text = f"{ast.unparse(left)} {sign} {ast.unparse(right)}"
         return Comparison(text, sign, self._expression(left), self._expression(right))
@@ -334,15 +325,15 @@ class Parser:
                 value, through = self._over(node)
                 for factor, levels in through.items() if name == "slope" else ():
                     if len(levels) < 2 or any(number(level) is None for level in levels):
-                        need = f"needs two levels of {factor} or more that are numbers"
-                        raise ClaimError(f"'{ast.unparse(node)}' {need}.")
+                        need = f"at least two levels of {factor}, which must be numbers"
+                        raise ClaimError(f"'{ast.unparse(node)}' needs {need}.")
                 return Over(name, value, through)
             case ast.Call(func=ast.Name(id=name)) if name in ROWS:
                 return self._of_rows(name, node)
             case ast.Call(func=ast.Name(id=name)) if name in _STATISTICS:
                 return self._among(name, node)
             case ast.Call(func=ast.Name(id=name)) if name in TRENDS:
-                raise ClaimError(f"'{name}' is a statement of its own; it has no value to calculate with.")
+                raise ClaimError(f"'{name}' is a statement; it has no value that expressions could use.")
             case ast.Call(func=ast.Name(id=name)):
                 return self._term(name, node)
             case ast.Name(id=name) if name not in _RESERVED:
@@ -353,14 +344,12 @@ class Parser:
         name, factors = ast.unparse(node.func), len(node.keywords)
         right = factors == 1 if name != EXPLAINED else factors > 1
         if len(node.args) != 1 or not right or any(keyword.arg is None for keyword in node.keywords):
-            need = (
-                "one factor with its levels" if name != EXPLAINED else "two factors or more with their levels"
-            )
-            raise ClaimError(f"'{ast.unparse(node)}' needs one expression, and {need}.")
+            need = "one factor with levels" if name != EXPLAINED else "at least two factors with levels"
+            raise ClaimError(f"'{ast.unparse(node)}' needs one expression and {need}.")
         return self._expression(node.args[0]), self._through(node)
 
     def _through(self, node: ast.Call) -> Levels:
-        """Read the levels that a function goes through."""
+        """Parse the levels that a function iterates over."""
         through: Levels = {}
         for keyword in node.keywords:
             through = _both(through, self._words.selection({str(keyword.arg): _literal(keyword.value)}))
@@ -370,7 +359,7 @@ class Parser:
         inner = self._expression(node.args[0]) if len(node.args) == 1 and not node.keywords else None
         if not isinstance(inner, Term) or inner.rows != "mean":
             raise ClaimError(
-                f"'{ast.unparse(node)}': {name} is over the rows of one column, as in {name}(timeouts())."
+                f"'{ast.unparse(node)}': {name} needs a single metric, as in {name}(timeouts())."
             )
         return replace(inner, text=ast.unparse(node), rows=name)
 
@@ -383,47 +372,47 @@ class Parser:
                 at = (float(value),)
             case ("quantile", _):
                 raise ClaimError(
-                    f"'{text}' needs one expression, and a share from 0 to 1, as in quantile(fct(), 0.9)."
+                    f"'{text}' needs one expression and a share from 0 to 1, as in quantile(fct(), 0.9)."
                 )
             case (_, [inner]):
                 pass
             case _:
-                raise ClaimError(f"'{text}' needs one expression; the word '{BASELINE}' may follow it.")
+                raise ClaimError(f"'{text}' needs one expression, which may be followed by '{BASELINE}'.")
         nested = (
             n.func.id for n in ast.walk(inner) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
         )
         if any(function in _STATISTICS for function in nested):
-            raise ClaimError(f"'{text}' is a statistic over replications of another one.")
+            raise ClaimError(f"'{text}' contains a statistic over replications within another one.")
         if any(keyword.arg is None for keyword in node.keywords):
             raise ClaimError(f"'{text}': write factor=level.")
         through = self._through(node)
         read = self._condition(inner) if name == FRACTION else self._expression(inner)
         if of_baseline:
-            read = rewritten(read, lambda term: replace(term, text=text, baseline=True))
+            read = rewrite(read, lambda term: replace(term, text=text, baseline=True))
         if name in (FRACTION, MEAN):
             return Among(read, None, through)
         quantiles: list[Expression] = [Among(read, share, through) for share in at]
         return quantiles[0] if len(quantiles) == 1 else Operation("-", quantiles[0], quantiles[1])
 
     def _condition(self, node: ast.expr) -> Expression:
-        """Read a condition that holds in a replication or not; all relations of a chain must hold."""
+        """Parse a condition, which is true or false in a replication; all relations of a chain must hold."""
         if not isinstance(node, ast.Compare):
             raise ClaimError(
                 f"'{FRACTION}({ast.unparse(node)})' needs a relation, as in {FRACTION}(timeouts() > 0)."
             )
         sides = itertools.pairwise([node.left, *node.comparators])
         parts = [self._comparison(a, relation, b) for (a, b), relation in zip(sides, node.ops, strict=True)]
-        held: list[Expression] = [Operation(part.relation, part.left, part.right) for part in parts]
-        return functools.reduce(lambda one, other: Operation("*", one, other), held)
+        relations: list[Expression] = [Operation(part.relation, part.left, part.right) for part in parts]
+        return functools.reduce(lambda left, right: Operation("*", left, right), relations)
 
     def _term(self, name: str, node: ast.Call) -> Expression:
         levels: dict[str, tuple[str, ...]] = {}
 
         def choose(more: Levels) -> None:
-            for factor, chosen in more.items():
+            for factor, own in more.items():
                 if factor in levels:
-                    raise ClaimError(f"'{ast.unparse(node)}' chooses {factor} twice.")
-                levels[factor] = chosen
+                    raise ClaimError(f"'{ast.unparse(node)}' selects {factor} twice.")
+                levels[factor] = own
 
         of_baseline = any(map(self._is_baseline, node.args))
         for argument in node.args:
@@ -438,15 +427,15 @@ class Parser:
             choose({keyword.arg: self._words.levels(keyword.arg, _literal(keyword.value))})
         metric = self._words.metrics.get(name, Term(name, name))
         text = ast.unparse(node)
-        return rewritten(metric, lambda term: replace(term, text=text, levels=levels, baseline=of_baseline))
+        return rewrite(metric, lambda term: replace(term, text=text, levels=levels, baseline=of_baseline))
 
     def _is_baseline(self, node: ast.expr) -> bool:
-        """Tell whether an argument chooses the baseline, which a selection of this name hides."""
+        """Whether an argument selects the baseline; a selection of this name takes precedence."""
         return isinstance(node, ast.Name) and node.id == BASELINE and BASELINE not in self._words.selections
 
 
 def _literal(node: ast.expr) -> object:
-    """Return the levels in a statement: words, numbers, texts or a list of these."""
+    """Return the levels in a statement: words, numbers, texts or a list."""
     match node:
         case ast.Name(id=word):
             return word
@@ -455,11 +444,11 @@ def _literal(node: ast.expr) -> object:
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return [_literal(element) for element in elements]
     raise ClaimError(
-        f"'{ast.unparse(node)}' is no level; put a level that is no plain word in quotation marks."
+        f"'{ast.unparse(node)}' is not a level; a level that is not a plain word needs quotation marks."
     )
 
 
-def rewritten(expression: Expression, change: Callable[[Term], Expression]) -> Expression:
+def rewrite(expression: Expression, change: Callable[[Term], Expression]) -> Expression:
     """Return an expression with every term replaced."""
     match expression:
         case Number():
@@ -467,11 +456,11 @@ def rewritten(expression: Expression, change: Callable[[Term], Expression]) -> E
         case Term():
             return change(expression)
         case Operation(operator, left, right):
-            return Operation(operator, rewritten(left, change), rewritten(right, change))
+            return Operation(operator, rewrite(left, change), rewrite(right, change))
         case Absolute(inner):
-            return Absolute(rewritten(inner, change))
+            return Absolute(rewrite(inner, change))
         case Over() | Among():
-            return replace(expression, inner=rewritten(expression.inner, change))
+            return replace(expression, inner=rewrite(expression.inner, change))
 
 
 def sides(statement: Statement) -> list[Expression]:
@@ -483,7 +472,7 @@ def sides(statement: Statement) -> list[Expression]:
 
 
 def bound_terms(node: Expression, bound: Levels | None = None) -> Iterator[tuple[Term, Levels]]:
-    """Yield every term, with the levels of factors that a function around it goes through."""
+    """Yield every term, with the levels that enclosing functions iterate over."""
     bound = bound or {}
     match node:
         case Term():
@@ -497,7 +486,7 @@ def bound_terms(node: Expression, bound: Levels | None = None) -> Iterator[tuple
 def _both(bound: Levels, more: Levels) -> Levels:
     twice = sorted(set(bound) & set(more))
     if twice:
-        raise ClaimError(f"{twice[0]} is gone through twice.")
+        raise ClaimError(f"{twice[0]} is iterated over twice.")
     return {**bound, **more}
 
 
@@ -511,5 +500,5 @@ def _parts(node: Expression) -> tuple[Expression, ...]:
 
 
 def has_quantile(node: Expression) -> bool:
-    """Whether a quantile over replications is part of an expression."""
+    """Whether an expression contains a quantile over replications."""
     return (isinstance(node, Among) and node.at is not None) or any(map(has_quantile, _parts(node)))

@@ -1,4 +1,4 @@
-"""The statements of a source, sentence by sentence, from the `statements.csv` beside the claims."""
+"""The statements of a source, from the `statements.csv` in the folder of its claims."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ _COLUMNS = ["id", "section", "text"]
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A statement of the source, in our words."""
+    """A paraphrased statement of the source."""
 
     id: str
     section: str
@@ -20,21 +20,18 @@ class Sentence:
 
 
 def read_sentences(folder: Path) -> tuple[Sentence, ...]:
-    """Read the statements of a study; none if its folder has no such file.
-
-    Raises InputError with file and line.
-    """
+    """Read the statements of a study, if its folder has any; raise `InputError` with file and line."""
     file = folder / STATEMENTS_FILE
     if not file.is_file():
         return ()
     rows = read_rows(file)
     if next(rows, None) != (1, _COLUMNS):
-        raise InputError(f"{file}:1: the columns are not {','.join(_COLUMNS)}.")
-    found: dict[str, Sentence] = {}
+        raise InputError(f"{file}:1: the columns must be {','.join(_COLUMNS)}.")
+    sentences: dict[str, Sentence] = {}
     for line, row in rows:
         if len(row) != len(_COLUMNS) or not row[0] or not row[2]:
             raise InputError(f"{file}:{line}: a row needs an id, a section, which may be empty, and a text.")
-        if row[0] in found:
-            raise InputError(f"{file}:{line}: the id '{row[0]}' is given twice.")
-        found[row[0]] = Sentence(*row)
-    return tuple(found.values())
+        if row[0] in sentences:
+            raise InputError(f"{file}:{line}: the id '{row[0]}' is not unique.")
+        sentences[row[0]] = Sentence(*row)
+    return tuple(sentences.values())

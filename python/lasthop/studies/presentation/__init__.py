@@ -1,1 +1,1 @@
-"""How a study's results are summarised and shown, by its `report.toml`."""
+"""How the results of a study are summarised and shown, as its `report.toml` specifies."""

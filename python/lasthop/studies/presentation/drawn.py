@@ -1,7 +1,7 @@
 """The figures that a study draws of its results.
 
-Most scenarios have no `report.toml`: they need this, and none of the classes of its keys, which take long to
-load.
+This is separate from the classes of the keys of `report.toml`, which take long to load and which most
+scenarios do not need.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ PRESENTATION_FILE = "report.toml"
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The figures of results that a study asks for in place of the figures of every report."""
+    """The figures that a study draws instead of the default ones."""
 
     curves: tuple[CurvesSpec, ...] = ()
     heatmaps: tuple[HeatmapSpec, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether it asks for any."""
         return bool(self.curves or self.heatmaps)

@@ -1,4 +1,4 @@
-"""Reading `report.toml`: every error at once, each with file, line, key, reason and nearest valid thing."""
+"""Reading `report.toml`, with all errors at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Place = tuple[int | str, ...]
 
 
 def load_presentation(folder: Path) -> Presentation:
-    """Read the presentation beside a scenario; a plain one if there is no file. Raises InputError."""
+    """Read the presentation in a scenario's folder; without one, return the default. Raises `InputError`."""
     file = folder / PRESENTATION_FILE
     if not file.is_file():
         return Presentation()
@@ -30,11 +30,8 @@ def load_presentation(folder: Path) -> Presentation:
 
 
 def read_presentation(text: str, name: str = PRESENTATION_FILE) -> Presentation:
-    """Parse the text of the file called `name`.
-
-    Raises InputError, with a line for each thing that is wrong.
-    """
-    import tomllib  # late, like pydantic: few scenarios have this file
+    """Parse the text of the file `name`; raise `InputError` with a line for each error."""
+    import tomllib  # loaded late, like pydantic: few scenarios have this file
 
     from pydantic import TypeAdapter, ValidationError
 
@@ -44,19 +41,19 @@ def read_presentation(text: str, name: str = PRESENTATION_FILE) -> Presentation:
         raise InputError(f"{name}: {error}.") from error
     for table in data.get("tables", []) if isinstance(data.get("tables"), list) else []:
         if isinstance(table, dict) and isinstance(table.get("ids"), str):
-            table["ids"] = _expanded(table["ids"])
+            table["ids"] = _expand_ids(table["ids"])
     try:
-        found = TypeAdapter(Presentation).validate_python(data)
+        presentation = TypeAdapter(Presentation).validate_python(data)
     except ValidationError as error:
-        wrong = [(tuple(each["loc"]), _reason(each)) for each in error.errors()]
+        errors = [(tuple(each["loc"]), _reason(each)) for each in error.errors()]
     else:
-        wrong = list(_contradictions(found))
-        if not wrong:
-            return found
-    raise InputError("\n".join(f"{name}{_line(text, place)}: {_words(place)}{why}" for place, why in wrong))
+        errors = list(_contradictions(presentation))
+        if not errors:
+            return presentation
+    raise InputError("\n".join(f"{name}{_line(text, place)}: {_path(place)}{why}" for place, why in errors))
 
 
-def _expanded(text: str) -> list[str]:
+def _expand_ids(text: str) -> list[str]:
     """Expand `T7 T26-T28` to T7, T26, T27, T28."""
     ids: list[str] = []
     for part in text.replace(",", " ").split():
@@ -65,36 +62,33 @@ def _expanded(text: str) -> list[str]:
     return ids
 
 
-def _contradictions(found: Presentation) -> Iterator[tuple[_Place, str]]:
-    kinds = [*FACTORIAL_KINDS, *found.rows]
-    for number, table in enumerate(found.tables):
+def _contradictions(presentation: Presentation) -> Iterator[tuple[_Place, str]]:
+    kinds, factorial = [*FACTORIAL_KINDS, *presentation.rows], presentation.factorial
+    for number, table in enumerate(presentation.tables):
         if table.kind not in kinds:
             yield ("tables", number, "kind"), _unknown("kind of table", table.kind, kinds)
-        elif table.kind in FACTORIAL_KINDS and found.factorial is None:
-            yield ("tables", number, "kind"), "[factorial] is missing: the table is of metrics of runs."
-    if found.factorial is not None and len(found.factorial.factors) != 3:
-        yield (
-            ("factorial", "factors"),
-            f"there are {len(found.factorial.factors)} factors; a design has three.",
-        )
-    for kind, rows in found.rows.items():
+        elif table.kind in FACTORIAL_KINDS and factorial is None:
+            yield ("tables", number, "kind"), "this kind of table needs [factorial], which is missing."
+    if factorial is not None and len(factorial.factors) != 3:
+        yield ("factorial", "factors"), f"there are {len(factorial.factors)} factors; a design has three."
+    for kind, rows in presentation.rows.items():
         for place, row in enumerate(rows):
             columns = dictionary()[row.of]
             for column in (column for own in row.numbers for column in own.summed):
                 if column not in columns:
                     yield ("rows", kind, place, "numbers"), _unknown("column", column, columns)
-    for number, chosen in enumerate(found.heatmap):
-        known = dictionary()["runs"] if chosen.flow is None else [*dictionary()["flows"], *OF_FLOWS]
-        if chosen.metric not in known:
-            yield ("heatmap", number, "metric"), _unknown("column", chosen.metric, known)
+    for number, heatmap in enumerate(presentation.heatmap):
+        known = dictionary()["runs"] if heatmap.flow is None else [*dictionary()["flows"], *OF_FLOWS]
+        if heatmap.metric not in known:
+            yield ("heatmap", number, "metric"), _unknown("column", heatmap.metric, known)
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    return f"there is no {what} '{name}'; did you mean '{nearest(name, known)}'?"
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    return f"there is no {kind} '{name}'; did you mean '{nearest(name, known)}'?"
 
 
 def _reason(error: ErrorDetails) -> str:
-    """Say what is wrong with the value, or the key, at the error's place."""
+    """Describe an error of a value or a key."""
     place = tuple(error["loc"])
     if error["type"] == "unexpected_keyword_argument":
         return _unknown("key", str(place[-1]), [each.name for each in fields(_table_at(place))])
@@ -102,17 +96,17 @@ def _reason(error: ErrorDetails) -> str:
         return "the key is missing."
     if error["type"] == "literal_error":
         expected = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-        given = str(error["input"])
-        return f"'{given}' is none of {', '.join(expected)}; did you mean '{nearest(given, expected)}'?"
+        value = str(error["input"])
+        return f"'{value}' is none of {', '.join(expected)}; did you mean '{nearest(value, expected)}'?"
     return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {json.dumps(error['input'], default=str)}."
 
 
 def _table_at(place: _Place) -> type[Any]:
-    """Return the class of the table that holds the key at a place."""
+    """Return the class of the table that contains the key at a place."""
     table: type[object] = Presentation
     for step in place[:-1]:
-        held = get_type_hints(table).get(str(step))
-        inner = next((each for each in _parts(held) if is_dataclass(each)), None)
+        hint = get_type_hints(table).get(str(step))
+        inner = next((each for each in _parts(hint) if is_dataclass(each)), None)
         table = inner if isinstance(inner, type) else table
     return table
 
@@ -123,16 +117,13 @@ def _parts(hint: object) -> Iterator[object]:
         yield from _parts(argument)
 
 
-def _words(place: _Place) -> str:
-    """Write a place as in the file: `rows.page.numbers.metric`; the line number tells equal names apart."""
+def _path(place: _Place) -> str:
+    """Format a place like `rows.page.numbers.metric`; the line number distinguishes equal names."""
     return ".".join(step for step in place if isinstance(step, str)) + ": "
 
 
 def _line(text: str, place: _Place) -> str:
-    """Return `:LINE` of the innermost heading of a place, or of its key below that.
-
-    It is empty if there is neither.
-    """
+    """Return `:LINE` of the innermost heading of a place, or of its key below that; empty without either."""
     lines = text.splitlines()
     path, line, end = "", 0, len(lines)
     for step in place:

@@ -8,22 +8,22 @@ from typing import ClassVar, Literal, TypeAlias
 from lasthop.common.statistics.quantiles import PercentileMethod
 
 NOT_STATED = "not stated"
-"""Statistic of a printed number if its study does not name one over the replications."""
+"""Statistic of a published number whose study does not state one over the replications."""
 FACTORIAL_KINDS = ("run-metrics", "variation", "effects")
-"""Kinds of tables of a full-factorial study: metrics of runs, and halves of their analysis of variance."""
+"""Kinds of tables of a full-factorial study: metrics of runs, and the parts of their analysis of variance."""
 EACH = "each"
-"""As a row's `flow`: a row for each role."""
+"""The value of a row's `flow` for a row per role."""
 Statistic: TypeAlias = Literal["min", "p25", "median", "p75", "max", "mean", "not stated"]
 _STRICT = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberSpec:
-    """Numbers of a row of a table: statistics of the sum of `columns`.
+    """Numbers of a row of a table: statistics of the sum of `columns`, by default of the column `metric`.
 
-    By default, `columns` is the column named `metric`. `protocol` restricts them to flows of that protocol.
-    `statistics` default to the row's; `called` gives them names (the study's word: ours). `change` is the
-    name for the change against the table's reference in per cent, which follows then.
+    `protocol` restricts them to flows of that protocol. `statistics` default to the row's; `called` names
+    them (study's name: own name). `change`, if any, adds the change against the table's reference in per
+    cent, under this name.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -43,13 +43,13 @@ class NumberSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSpec:
-    """A row of a table: its numbers, and the records behind them.
+    """A row of a table: its numbers, and the records that they are computed from.
 
-    `flow` is the table's name for it, or `each` for a row per role under the role's own name. `role`
-    restricts the records to a role. For roles named `inline-1`, `inline-2` and so on, `inline-first` and
-    `inline-last` are the ends. `cells` restricts the row to cells with these levels; `aborted = false` leaves
-    out aborted flows. `over` says how the roles' numbers combine: all records are taken together, or the
-    numbers of the worst role are shown, or the sum over the roles. `replications` counts values, or runs.
+    `flow` is the table's name of the row, or `each` for a row per role under the role's own name. `role`
+    restricts the records to a role; `inline-first` and `inline-last` are the first and last of roles named
+    `inline-1`, `inline-2` and so on. `cells` restricts the row to cells with these levels; `aborted = false`
+    excludes aborted flows. `over` combines the roles: all records together, the numbers of the worst role, or
+    the sum over the roles. `replications` counts values or runs.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -71,8 +71,8 @@ class TableSpec:
 
     `ids` are table numbers as in `tables.csv`, such as `T7 T26-T72`. `kind` names rows in `[[rows.KIND]]`, or
     is one of the `FACTORIAL_KINDS`. `roles` are the tables' names of roles, `levels` their names of a
-    factor's levels (their word: ours). `reference` is the reference cell of changes, by the factor's level in
-    `tables.csv`. `percentiles` overrides the study's.
+    factor's levels (their name: own name). `reference` is the reference cell of changes, by the factor's
+    level in `tables.csv`. `percentiles` overrides the study's.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -85,13 +85,13 @@ class TableSpec:
     reference: Mapping[str, str] = field(default_factory=dict)
 
     def own_levels(self, levels: Mapping[str, str]) -> dict[str, str]:
-        """Return levels in the scenario's words."""
+        """Return levels by the scenario's names."""
         return {factor: self.levels.get(factor, {}).get(level, level) for factor, level in levels.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class FactorSpec:
-    """A factor of a design in the study's words: its name, and its levels (our word: theirs)."""
+    """The study's names of a factor and of its levels (own name: study's name)."""
 
     __pydantic_config__: ClassVar = _STRICT
     name: str
@@ -102,9 +102,9 @@ class FactorSpec:
 class FactorialSpec:
     """A full-factorial study of metrics of runs.
 
-    `metrics` are columns of `runs.parquet` (our word: the study's). `factors` are the factors of the analysis
-    of variance. A figure has a line per level of the first factor, over the levels of the second, in a panel
-    per level of the third.
+    `metrics` are columns of `runs.parquet` (own name: study's name). `factors` are the factors of the
+    analysis of variance. A figure has a line per level of the first factor, over the levels of the second, in
+    a panel per level of the third.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -118,7 +118,7 @@ class FactorialSpec:
 
 @dataclass(frozen=True, slots=True)
 class FigureSpec:
-    """One illustrated replication."""
+    """An illustrated replication."""
 
     __pydantic_config__: ClassVar = _STRICT
     cell: str
@@ -131,11 +131,11 @@ class FigureSpec:
 class CurvesSpec:
     """Metrics of short flows over the levels of factor `x`, as small multiples.
 
-    A figure has a row of panels per metric (a column of `shorts.parquet`, or a rate of its events: its name,
-    to which the unit is added). The row has a panel per level of factor `panels`, or a panel per pair of
-    levels in `quotients` that shows the metric's quotient; without `panels`, there is a panel per metric.
-    `lines` gives for each line its levels and, as `flow`, the name of its hosts. `where` restricts the cells.
-    There is a figure for each combination of levels of the other factors.
+    A figure has a row of panels per metric, which is a column of `shorts.parquet` or a rate of its events,
+    with the title that it maps to, without the unit. The row has a panel per level of factor `panels`, or a
+    panel per pair of levels in `quotients` that shows the metric's quotient; without `panels`, there is a
+    panel per metric. `lines` maps each line to its levels and, as `flow`, to the name of its hosts. `where`
+    restricts the cells. There is a figure for each combination of levels of the other factors.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -159,7 +159,7 @@ class CurvesSpec:
 class HeatmapSpec:
     """A metric over the levels of two factors, `rows` and `columns`: a number and a colour in each cell.
 
-    `metric` belongs to the flow with role `flow`: a column of `flows.parquet`, or computed from such columns.
+    `metric` is a column of `flows.parquet`, or computed from such columns, of the flow with role `flow`.
     Without `flow` it is a column of `runs.parquet`. A cell has the mean over the replications. `where`
     restricts the cells. There is a map for each combination of levels of the other factors.
     """
@@ -189,10 +189,10 @@ class CompareSpec:
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How a study's results are summarised and shown.
+    """How the results of a study are summarised and shown.
 
-    `not_stated` is the statistic that is compared if the study does not state one. `misprints` lists phrases;
-    a published number whose note contains one of them is left out of the agreement.
+    `not_stated` is the statistic to compare if the study does not state one. `misprints` lists phrases;
+    published numbers whose note contains any of them are excluded from the agreement.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -209,5 +209,5 @@ class Presentation:
 
     @property
     def of_runs(self) -> bool:
-        """Whether every table covers whole runs, so that single flows have no part in it."""
+        """Whether all tables are about whole runs, not single flows."""
         return bool(self.tables) and all(spec.kind in FACTORIAL_KINDS for spec in self.tables)

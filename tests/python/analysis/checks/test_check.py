@@ -75,7 +75,7 @@ def test_claims_may_stand_in_a_file_beside_the_scenario_but_not_in_two_places(
     assert lasthop_main("check", "up.toml") == 0
     write("up.toml", LIMIT.format(limit=5))
     assert lasthop_main("check", "up.toml") == 2
-    assert "up.toml has claims, and so has up.claims.toml" in capsys.readouterr().err
+    assert "Both up.toml and up.claims.toml contain claims" in capsys.readouterr().err
 
 
 def test_run_shows_the_claims_of_a_scenario_too(
@@ -299,4 +299,4 @@ def test_an_unknown_word_beside_the_baseline_is_told(
 ) -> None:
     write("up.toml", NO_WORSE.replace("baseline)", "baselin)"))
     assert lasthop_main("check", "up.toml") == 2
-    assert "'baseline' may follow it" in capsys.readouterr().err
+    assert "may be followed by 'baseline'" in capsys.readouterr().err

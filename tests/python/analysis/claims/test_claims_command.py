@@ -222,7 +222,7 @@ def test_a_folder_without_results_is_refused(
 ) -> None:
     assert engine.ran == []
     assert lasthop_main("check", "results", tmp_path) == 2
-    assert "holds no manifest.json and no runs.parquet and no flows.parquet" in capsys.readouterr().err
+    assert "contains no manifest.json and no runs.parquet and no flows.parquet" in capsys.readouterr().err
 
 
 def test_results_of_another_scenario_are_refused(

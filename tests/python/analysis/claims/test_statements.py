@@ -139,11 +139,11 @@ def test_a_claim_names_statements_that_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", ":1: the columns are not id,section,text."),
-        ("id,text\n", ":1: the columns are not id,section,text."),
+        ("", ":1: the columns must be id,section,text."),
+        ("id,text\n", ":1: the columns must be id,section,text."),
         ("id,section,text\nS1,4\n", ":2: a row needs an id, a section, which may be empty, and a text."),
         ("id,section,text\nS1,4,\n", ":2: a row needs an id"),
-        ("id,section,text\nS1,4,x\nS1,5,y\n", ":3: the id 'S1' is given twice."),
+        ("id,section,text\nS1,4,x\nS1,5,y\n", ":3: the id 'S1' is not unique."),
     ],
 )
 def test_a_wrong_file_is_explained(tmp_path: Path, text: str, reason: str) -> None:

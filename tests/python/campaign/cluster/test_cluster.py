@@ -52,9 +52,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="session")  # so that tests that need no more may run in other processes
+@pytest.fixture(scope="session")  # so that other tests can run in other processes
 def whole(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """Return the results that an undisturbed run of `LONG` on threads leaves."""
+    """Return the results of an undisturbed run of `LONG` on threads."""
 
     def run(out: Path) -> None:
         assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
@@ -62,15 +62,15 @@ def whole(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     return shared_folder("whole", run)
 
 
-def equal(one: Path, other: Path) -> bool:
-    return all((one / table).read_bytes() == (other / table).read_bytes() for table in TABLES)
+def equal(left: Path, other: Path) -> bool:
+    return all((left / table).read_bytes() == (other / table).read_bytes() for table in TABLES)
 
 
 def wait_for_results(process: Process, out: Path) -> None:
     """Wait until some results are in the store."""
     deadline = time.monotonic() + PATIENCE_S
-    found: list[tuple[int]] = []
-    while not found:
+    batches: list[tuple[int]] = []
+    while not batches:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -78,7 +78,7 @@ def wait_for_results(process: Process, out: Path) -> None:
             suppress(sqlite3.OperationalError),
             closing(sqlite3.connect(f"file:{out}/store.sqlite?mode=ro", uri=True)) as store,
         ):
-            found = store.execute("SELECT batch FROM piece").fetchall()
+            batches = store.execute("SELECT batch FROM piece").fetchall()
 
 
 def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_the_records_are_those_of_threads_to_the_byte(cluster: Cluster, tmp_path
     assert code == 0, error
     assert f"cluster {cluster.address}, dashboard http://127.0.0.1:" in output
     shares = [
-        int(found)
-        for found in re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", output, re.MULTILINE)
+        int(runs)
+        for runs in re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", output, re.MULTILINE)
     ]
     assert sum(shares) == 120
     assert equal(tmp_path / "threads", tmp_path / "dask")
@@ -109,9 +109,9 @@ def test_a_dossier_is_that_of_threads_to_the_byte(
     monkeypatch.setattr(rows, "read_set", lambda _: replace(quick, sections=some))
     assert lasthop_main("evaluate", "reno", "--out", "threads", "--quiet") == 0
     assert lasthop_main("evaluate", "reno", "--out", "dask", "--cluster", cluster.address) == 0
-    said = capsys.readouterr().out
-    assert said.count(f"cluster {cluster.address}, dashboard") == 1
-    shares = re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", said, re.MULTILINE)
+    printed = capsys.readouterr().out
+    assert printed.count(f"cluster {cluster.address}, dashboard") == 1
+    shares = re.findall(r"^tcp://127\.0\.0\.1:\d+: 1 thread, (\d+) runs", printed, re.MULTILINE)
     runs = 0
     for folder in Path("threads/results").iterdir():
         assert equal(folder, Path("dask/results") / folder.name)
@@ -146,11 +146,11 @@ def test_others_take_the_work_of_a_worker_that_is_killed(
     cluster.start_worker()
     code, output, error = ended(process)
     assert code == 0, error
-    assert re.findall("Lost .*", output) == ["Lost 1 worker; others did the work."]
+    assert re.findall("Lost .*", output) == ["Lost 1 worker; their tasks were repeated by others."]
     assert equal(out, whole)
 
 
-def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_runs_and_frees_the_workers(cluster: Cluster, tmp_path: Path) -> None:
     cluster.wait_for_workers(2)
     out = tmp_path / "out"
     process = lasthop("run", EXAMPLE, *LONG, "--cluster", cluster.address, "--out", out)
@@ -159,9 +159,9 @@ def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_p
     code, output, error = ended(process)
     assert (code, output) == (130, "")
     assert re.fullmatch(
-        rf"Stopped: [1-9]\d* of {RUNS} runs are kept in {out}\. Repeat the command .*\n", error
+        rf"Stopped: [1-9]\d* of {RUNS} runs are stored in {out}\. Repeat the command .*\n", error
     )
-    # The workers are free: another campaign, here, gets all of them, and the folder goes on elsewhere.
+    # The workers are free: another campaign gets all of them, and the folder can be resumed elsewhere.
     code, _, error = ended(
         lasthop("run", EXAMPLE, "--replications", "2", "--cluster", cluster.address, "--out", tmp_path / "x")
     )
@@ -171,7 +171,7 @@ def test_ctrl_c_keeps_what_is_done_and_frees_the_workers(cluster: Cluster, tmp_p
 
 
 def other_version(folder: Path) -> Path:
-    """Copy the package and change the rules that it was built with; return its place."""
+    """Copy the package, change the rules it was built with, and return its path."""
     copy = folder / "lasthop"
     shutil.copytree(
         Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("published", "__pycache__")
@@ -193,7 +193,7 @@ def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Clus
     assert code == 2
     assert re.fullmatch(
         rf"Error: Worker tcp://127\.0\.0\.1:\d+ cannot be used: it has lasthop {_core.VERSION} \(rules "
-        rf"0123abcd\), and "
+        rf"0123abcd\), but "
         rf"this is lasthop {_core.VERSION} \(rules {_core.RULES[:8]}\)\. Install the same version there\.\n",
         error,
     )
@@ -215,7 +215,7 @@ def test_a_worker_of_another_version_that_comes_later_is_refused_too(
     code, _, error = ended(process)
     cluster.kill_worker(worker)
     assert code == 2
-    assert "(rules 0123abcd), and this is" in error
+    assert "(rules 0123abcd), but this is" in error
     assert "Traceback" not in error
 
 
@@ -233,7 +233,7 @@ def dask_setup(worker):
         if any(self._cells[number].key == "queue=q3" for number, *_ in pieces):
             for death in deaths:
                 with contextlib.suppress(FileExistsError):
-                    # two workers that begin at once do not both take the last one
+                    # two workers that start at the same time do not both take the last death
                     death.touch(exist_ok=False)
                     # a worker that comes and goes between two looks, a second apart, is not counted
                     time.sleep(3)
@@ -279,9 +279,9 @@ def test_work_that_kills_its_workers_is_named_and_nothing_else(tmp_path: Path) -
     code, _, error = run_with_deaths(1000, tmp_path)
     assert code == 2
     assert re.fullmatch(
-        r"Error: 1 worker died while running nothing but queue=q3, replications \d+ to \d+; "
+        r"Error: 1 worker died while running only queue=q3, replications \d+ to \d+; "
         r"the last was tcp://[\d.:]+\. Its log says why; often there was not enough memory\.",
-        error.splitlines()[-1],  # on a slow machine the error also tells the progress
+        error.splitlines()[-1],  # on a slow machine stderr also has progress
     )
 
 
@@ -289,7 +289,7 @@ def test_work_that_kills_its_workers_is_named_and_nothing_else(tmp_path: Path) -
 def test_deaths_that_are_not_the_fault_of_the_work_end_nothing(tmp_path: Path) -> None:
     code, output, _ = run_with_deaths(1, tmp_path)
     assert code == 0
-    assert re.findall("Lost .*", output) == ["Lost 1 worker; others did the work."]
+    assert re.findall("Lost .*", output) == ["Lost 1 worker; their tasks were repeated by others."]
     assert ended(lasthop("run", tmp_path / "six.toml", "--quiet", "--out", tmp_path / "threads"))[0] == 0
     assert equal(tmp_path / "threads", tmp_path / "dask")
 
@@ -305,8 +305,8 @@ def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path
         code, _, error = ended(process)
     assert code == 2
     assert re.fullmatch(
-        rf"Error: The scheduler at {cluster.address} is gone\. [1-9]\d* of {RUNS} runs are kept in {out}\. "
-        rf"Repeat .*\n",
+        rf"Error: The scheduler at {cluster.address} has disappeared\. "
+        rf"[1-9]\d* of {RUNS} runs are stored in {out}\. Repeat .*\n",
         error,
     )
     assert ended(lasthop("run", EXAMPLE, *LONG, "--out", out)) == (0, "", "")
@@ -314,13 +314,16 @@ def test_a_folder_goes_on_here_when_the_scheduler_has_died(whole: Path, tmp_path
 
 
 @pytest.mark.parametrize("ask", [Client.nthreads, partial(Client.gather, futures=[])])
-def test_a_scheduler_that_dasks_client_has_given_up_is_gone(
+def test_a_scheduler_that_dasks_client_gave_up_is_an_error(
     cluster: Cluster, ask: Callable[[Client], object]
 ) -> None:
     client = Client(cluster.address)
     client.close()
     place = DaskPlace(client, cluster.address)
-    with pytest.raises(PlaceLostError, match=f"The scheduler at {cluster.address} is gone"), place.asking():
+    with (
+        pytest.raises(PlaceLostError, match=f"The scheduler at {cluster.address} has disappeared"),
+        place.using_scheduler(),
+    ):
         ask(client)
 
 
@@ -385,7 +388,7 @@ def survive(count: int, replications: int, tmp_path: Path) -> None:
         runner.communicate()
     code, output, _ = ended(lasthop("run", EXAMPLE, *options[:-1], "--out", out))
     assert code == 0
-    assert "Resuming" in output or next(folders).name != "out-1"  # they were killed at work
+    assert "Resuming" in output or next(folders).name != "out-1"  # killed while running
     assert equal(out, whole)
 
 
@@ -403,8 +406,8 @@ def test_a_night_of_random_kills_changes_nothing(tmp_path: Path) -> None:
     ("options", "reason"),
     [
         (("--engine", "live"), "--engine live does not run on a cluster: its results depend on the timing"),
-        (("--pcap",), "--pcap does not work with --cluster: captures are written where lasthop runs"),
-        (("--jobs", "2"), "--jobs counts threads of this process"),
+        (("--pcap",), "--pcap does not work with --cluster, as captures are written on this machine"),
+        (("--jobs", "2"), "--jobs sets the number of threads of this process"),
     ],
 )
 def test_what_a_cluster_cannot_do_is_refused(
@@ -420,12 +423,12 @@ def test_what_a_cluster_cannot_do_is_refused(
     [
         ("slrum:jobs.toml", "--cluster slrum:jobs.toml: did you mean slurm:FILE?"),
         ("4", "--cluster 4: did you mean "),
-        ("local:none", "--cluster local:none: local needs a number of processes, as in local:4."),
-        ("local:0", "--cluster local:0: local needs a number of processes, as in local:4."),
-        ("tcp://", "--cluster tcp://: write the scheduler's address as in tcp://HOST:8786."),
+        ("local:none", "--cluster local:none: give the number of processes, as in local:4."),
+        ("local:0", "--cluster local:0: give the number of processes, as in local:4."),
+        ("tcp://", "--cluster tcp://: write the scheduler's address like tcp://HOST:8786."),
         (
             "tcp://host:port",
-            "--cluster tcp://host:port: write the scheduler's address as in tcp://HOST:8786.",
+            "--cluster tcp://host:port: write the scheduler's address like tcp://HOST:8786.",
         ),
     ],
 )
@@ -442,7 +445,7 @@ def test_a_scheduler_that_is_not_there_is_named(
     address = f"tcp://127.0.0.1:{free_port()}"
     assert lasthop_main("run", EXAMPLE, "--cluster", address) == 2
     error = capsys.readouterr().err
-    assert f"No scheduler can be reached at {address}: [Errno 111] Connection refused" in error
+    assert f"Cannot reach a scheduler at {address}: [Errno 111] Connection refused" in error
     assert error.count("\n") == 1
 
 
@@ -453,7 +456,7 @@ def test_something_silent_is_no_scheduler(
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         assert lasthop_main("run", EXAMPLE, "--cluster", address) == 2
-    assert f"{address} does not answer as a Dask scheduler does, within 1 s." in capsys.readouterr().err
+    assert f"No Dask scheduler answers at {address} within 1 s." in capsys.readouterr().err
 
 
 def test_without_dask_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,7 +466,7 @@ def test_without_dask_the_error_says_what_to_install(tmp_path: Path, monkeypatch
     code, _, error = ended(lasthop("run", EXAMPLE, "--cluster", "local:2", "--out", tmp_path / "out"))
     assert code == 2
     assert error == (
-        "Error: --cluster needs packages that are not installed (distributed): pip install "
+        "Error: --cluster needs packages that are not installed (distributed). Run: pip install "
         "'lasthop[cluster]'\n"
     )
 
@@ -506,14 +509,14 @@ def test_a_dry_run_shows_the_job_script(system: str, directive: str, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("cores = 4\nmemory = '8 GB'\n", r"say how many jobs to submit, as in jobs = 10"),
+        ("cores = 4\nmemory = '8 GB'\n", r"the number of jobs is missing or invalid\. Write it as jobs = 10"),
         (
             "jobs = 1\nqeue = 'short'\n",
-            r"'qeue' is no option of dask-jobqueue's SLURMCluster; did you mean 'queue'\?",
+            r"'qeue' is not an option of dask-jobqueue's SLURMCluster; did you mean 'queue'\?",
         ),
         ("jobs = 1\n", r"You must specify how much cores and memory"),
-        ("jobs: 1\n", r"jobs.toml is no TOML: .* or YAML if its name ends in"),
-        ("[jobqueue.pbs]\njobs = 1\n", r"jobs.toml has no section jobqueue.slurm; it has pbs\."),
+        ("jobs: 1\n", r"jobs.toml is not valid TOML: .* or YAML if its name ends in"),
+        ("[jobqueue.pbs]\njobs = 1\n", r"jobs.toml has no section jobqueue.slurm\. Its sections: pbs\."),
         (None, r"Cannot read .*jobs.toml: there is no such file\."),
     ],
 )
@@ -525,7 +528,9 @@ def test_a_file_of_options_that_is_wrong_is_refused(text: str | None, reason: st
         jobs.script("slurm", file)
 
 
-def test_a_machine_without_the_batch_system_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_the_batch_system_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text("jobs = 1\ncores = 1\nmemory = '1 GB'\n", encoding="utf-8")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -561,19 +566,19 @@ def work(cell: int, count: int, *, step: int = 1, chained: bool = False) -> Work
     )
 
 
-def test_a_bundle_takes_about_as_long_as_asked() -> None:
+def test_a_bundle_takes_about_the_requested_time() -> None:
     agenda = Agenda([work(0, 1000), work(1, 10), work(2, 10), work(3, 5, step=5), work(4, 5)])
     [first] = agenda.bundle(1.0)
-    assert first.count == 1  # nothing is known yet
-    agenda.took(first, 0.01, None)
+    assert first.count == 1  # no durations yet
+    agenda.complete(first, 0.01, None)
     assert agenda.left_s() == pytest.approx(10.29)
     assert [(each.first, each.count) for each in agenda.bundle(1.0)] == [(2, 100)]
     assert sum(each.count for each in agenda.bundle(8.0)) == 800
     bundle = agenda.bundle(
         1.1
-    )  # 99 left of the first cell, then one of each that nobody knows, and five that belong together
+    )  # 99 left of the first cell, then one of each cell of unknown cost, and a chain of five
     assert [(each.unit.cell, each.count) for each in bundle] == [(0, 99), (1, 1), (2, 1), (3, 5), (4, 1)]
-    agenda.took(bundle[1], 1.0, None)
+    agenda.complete(bundle[1], 1.0, None)
     assert [(each.unit.cell, each.count) for each in agenda.bundle(3.0)] == [(1, 3)]
     left = [each for bundle in iter(lambda: agenda.bundle(60.0), []) for each in bundle]
     assert sum(each.count for each in left) == 6 + 9 + 4
@@ -587,7 +592,7 @@ def test_the_rest_of_a_chain_waits_for_the_memory_of_its_slice() -> None:
     assert other is not None
     assert (first.first, first.count, first.memory, other.unit.cell) == (1, 2, None, 1)
     assert not agenda.left()
-    agenda.took(first, 2.0, "after two")
+    agenda.complete(first, 2.0, "after two")
     [second] = agenda.bundle(5.0)
     assert (second.first, second.count, second.memory) == (3, 4, "after two")
     last = agenda.take_after(second, 4.0, "after six")
@@ -596,10 +601,10 @@ def test_the_rest_of_a_chain_waits_for_the_memory_of_its_slice() -> None:
     assert agenda.take_after(last, 1.0, "the end") is None
 
 
-def test_a_bundle_holds_few_cells_of_unknown_cost() -> None:
+def test_a_bundle_contains_few_cells_of_unknown_cost() -> None:
     agenda = Agenda([work(cell, 2) for cell in range(200)])
     [first] = agenda.bundle(1.0)
-    agenda.took(first, 0.001, None)
+    agenda.complete(first, 0.001, None)
     assert len(agenda.bundle(1.0)) == 51
 
 

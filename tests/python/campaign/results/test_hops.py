@@ -1,4 +1,4 @@
-"""The records of hops in each form, and what stories and pictures say of places."""
+"""Records of hops in each format, and hops in explanations and pictures."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_drops_of_flows_and_hops_are_the_same(out: Path) -> None:
         assert sum(lost.values()) > 0
 
 
-def test_terminal_summary_and_report_tell_of_hops(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_summary_and_report_describe_hops(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "show", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "Hops: median of 3 replications" in said
-    assert all(place in said for place in PLACES)
+    output = capsys.readouterr().out
+    assert "Hops: median of 3 replications" in output
+    assert all(place in output for place in PLACES)
     summary = pl.read_csv(out / "summary.csv")
     hops = pl.read_parquet(out / "hops.parquet")
     own = summary.filter(flow="wifi up", metric="utilisation", statistic="median")["value"].item()
@@ -138,10 +138,10 @@ def test_only_the_busiest_queues_have_a_panel(tmp_path: Path) -> None:
     cell = _core.load(str(file)).cells[0]
     tables = TraceTables.of(overviewed(cell, 1, 1, 1), Facts.of(cell))
     cast = Cast.of(tables)
-    shown = panels(tables, ["queue"], cast)
-    assert len(shown) == MOST_QUEUES
-    assert "backhaul down" in {panel.subject for panel in shown}
-    assert cast.notes(shown) == [
+    drawn = panels(tables, ["queue"], cast)
+    assert len(drawn) == MOST_QUEUES
+    assert "backhaul down" in {panel.subject for panel in drawn}
+    assert cast.notes(drawn) == [
         f"{MOST_QUEUES} of 13 queues have a panel: those with most drops, then the longest."
     ]
 
@@ -149,14 +149,14 @@ def test_only_the_busiest_queues_have_a_panel(tmp_path: Path) -> None:
 def test_stories_say_where_packets_waited_and_were_lost() -> None:
     cell = _core.load(str(HOME)).cells[0]
     trace, facts = traced(cell, 1, 1, 1), Facts.of(cell)
-    told = {story.of: " ".join(str(story).split()) for story in stories(trace, facts)}
-    assert told["share"].startswith("share: TCP, phone to tv,")
-    assert "Loss at wifi: router queue full" in told["share"]
-    assert "Loss at cable: router queue full" in told["game"]
-    assert "in the router queue at cable, behind" in told["call-up"]
+    texts = {story.of: " ".join(str(story).split()) for story in stories(trace, facts)}
+    assert texts["share"].startswith("share: TCP, phone to tv,")
+    assert "Loss at wifi: router queue full" in texts["share"]
+    assert "Loss at cable: router queue full" in texts["game"]
+    assert "in the router queue at cable, behind" in texts["call-up"]
 
 
-def test_bad_periods_are_told_of_hops_on_the_way_only(tmp_path: Path) -> None:
+def test_only_bad_periods_of_hops_on_the_path_are_reported(tmp_path: Path) -> None:
     errors = (
         'errors = { good = "200 ms", bad = "50 ms", packet_error_probability = 0.5, '
         'arq = { retransmissions = 3, delay = "10 ms" } }'
@@ -166,9 +166,9 @@ def test_bad_periods_are_told_of_hops_on_the_way_only(tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     cell = _core.load(str(file)).cells[0]
     trace, facts = traced(cell, 1, 1, 1), Facts.of(cell)
-    told = {story.of: " ".join(str(story).split()) for story in stories(trace, facts)}
-    assert "Link of wifi bad for" in told["photos"]
-    assert "bad for" not in told["game"]
+    texts = {story.of: " ".join(str(story).split()) for story in stories(trace, facts)}
+    assert "Link of wifi bad for" in texts["photos"]
+    assert "bad for" not in texts["game"]
     tables = TraceTables.of(trace_overview(cell), facts)
     flows = {flow.name: flow for flow in tables.flows}
     assert {period.hop for period in tables.picture([], flows=[flows["photos"]]).bad_periods} == {"wifi"}
@@ -183,23 +183,23 @@ def trace_overview(cell: _core.Cell) -> _core.Trace:
 
 def test_the_lab_measures_hops() -> None:
     cell = _core.load(str(HOME)).cells[0]
-    told = measures(cell.run(1, 1, 1), 1)
-    assert [each["of"] for each in told[1:5]] == PLACES
-    assert "utilisation" in {metric["name"] for metric in told[1]["metrics"]}
+    hops = measures(cell.run(1, 1, 1), 1)
+    assert [each["of"] for each in hops[1:5]] == PLACES
+    assert "utilisation" in {metric["name"] for metric in hops[1]["metrics"]}
 
 
 def test_the_lab_has_controls_of_hops_and_draws_the_network() -> None:
     text = HOME.read_text(encoding="utf-8")
     desk = Desk(Opened(text), lambda: False)
-    shown, _ = split(desk.answer({"ask": "look", "text": text}))
-    assert {"Hop: cable, down", "Hop: wifi, up"} <= {control["group"] for control in shown["controls"]}
-    assert ">cable</text>" in shown["network"]
+    look, _ = split(desk.answer({"ask": "look", "text": text}))
+    assert {"Hop: cable, down", "Hop: wifi, up"} <= {control["group"] for control in look["controls"]}
+    assert ">cable</text>" in look["network"]
     change = {"path": "hop.wifi.up.queue.discipline", "value": "codel"}
     changed, _ = split(desk.answer({"ask": "look", "text": text, "changes": [change]}))
     assert 'discipline = "codel"' in changed["text"]
     before, after = (
-        next(each for each in answer["measures"] if each["of"] == "wifi up") for answer in (shown, changed)
+        next(each for each in answer["measures"] if each["of"] == "wifi up") for answer in (look, changed)
     )
     assert before["metrics"] != after["metrics"]
-    told, _ = split(desk.answer({"ask": "story", "text": text}))
-    assert any("dropped at wifi" in step[2] for life in told["lives"] for step in life["life"]["steps"])
+    story, _ = split(desk.answer({"ask": "story", "text": text}))
+    assert any("dropped at wifi" in step[2] for life in story["lives"] for step in life["life"]["steps"])

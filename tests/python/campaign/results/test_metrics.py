@@ -1,4 +1,4 @@
-"""What the columns of the results mean: `lasthop results metrics`, and the metadata of the Parquet files."""
+"""Descriptions of the columns of results: `lasthop results metrics`, and metadata of the Parquet files."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ def test_every_column_of_the_results_is_described_in_its_file(
     for table in tables:
         meanings = dictionary()[table]
         for field in pyarrow.parquet.read_schema(out / f"{table}.parquet"):
-            said = {key.decode(): value.decode() for key, value in field.metadata.items()}
+            in_file = {key.decode(): value.decode() for key, value in field.metadata.items()}
             if field.name in meanings:
-                assert said == {
+                assert in_file == {
                     "unit": meanings[field.name].unit,
                     "description": meanings[field.name].definition,
                 }
             else:
-                assert said == {"description": f"Level of the factor {field.name.removeprefix('factor_')}."}
+                assert in_file == {
+                    "description": f"Level of the factor {field.name.removeprefix('factor_')}."
+                }
 
 
 def test_a_name_and_its_unit_agree() -> None:
@@ -66,15 +68,15 @@ def test_studies_and_comparisons_know_their_metrics() -> None:
     shorts = pl.DataFrame({name: [1] for name in dictionary()["shorts"]})
     computed = set(with_rates(shorts).columns) - set(shorts.columns)
     assert computed < set(dictionary()[COMPUTED])
-    shown = [
+    listing = [
         number
         for folder in sorted((ROOT / "studies").iterdir())
         for rows in load_presentation(folder).rows.values()
         for row in rows
         for number in row.numbers
     ]
-    assert {number.metric for number in shown} >= {"overall_time_s", "elapsed_s", "response_time_s"}
-    for number in shown:
+    assert {number.metric for number in listing} >= {"overall_time_s", "elapsed_s", "response_time_s"}
+    for number in listing:
         assert find(number.metric) is not None, number
         assert {unit_of(column) for column in number.columns} <= {unit_of(number.metric), ""}, number
     for name in RULES:
@@ -105,7 +107,7 @@ def test_metrics_are_listed_by_table_and_by_name(
     assert listed.height == sum(map(len, dictionary().values()))
 
 
-def test_an_unknown_name_is_met_with_the_nearest(
+def test_the_error_of_an_unknown_name_suggests_the_nearest(
     lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("results", "metrics", "elapsd_s") == 2

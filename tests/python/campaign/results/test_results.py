@@ -1,4 +1,4 @@
-"""`lasthop results`: what a folder holds, and removing what nobody asks for."""
+"""`lasthop results`: the contents of a folder, and removing unneeded runs."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ TEXTS = ["", "x", "\0", "\ud800", "a" * 5000]
 VALUES = st.sampled_from([None, True, *NUMBERS, *TEXTS, [], {}, [[]], {"a": 1}, ["x"], [-1]])
 
 
-def shown(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+def outputs(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     assert lasthop_main("results", "size", OUT) == 0
     lines = capsys.readouterr().out.splitlines()
     return {line[:12].strip(): line[12:] for line in lines}
 
 
-def test_a_folder_says_what_it_holds_and_gc_removes_what_is_not_asked_for(
+def test_results_are_described_and_gc_removes_other_runs(
     engine: fake_core.Engine, study_file: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("run", study_file, "--quiet") == 0
-    found = shown(lasthop_main, capsys)
-    assert found["scenario"] == "kulve2003, 48 cells, engine model"
-    assert found["runs"] == "192 requested, 192 stored, 0 missing"
-    assert found["others"].startswith("0 runs")
-    assert found["simulated"].startswith("192 runs in ")
-    assert found["state"] == "finished"
+    texts = outputs(lasthop_main, capsys)
+    assert texts["scenario"] == "kulve2003, 48 cells, engine model"
+    assert texts["runs"] == "192 asked for, 192 there, 0 missing"
+    assert texts["others"].startswith("0 runs")
+    assert texts["simulated"].startswith("192 runs in ")
+    assert texts["state"] == "finished"
     assert lasthop_main("run", study_file, "--quiet", "--only", "link=r3", "--replications", "3") == 0
     tables = (OUT / FLOWS).read_bytes()
-    found = shown(lasthop_main, capsys)
-    assert found["runs"] == "24 requested, 24 stored, 0 missing"
+    texts = outputs(lasthop_main, capsys)
+    assert texts["runs"] == "24 asked for, 24 there, 0 missing"
     before = (OUT / STORE).stat().st_size
     assert lasthop_main("results", "gc", OUT) == 0
     assert "Removed " in capsys.readouterr().out
@@ -81,11 +81,11 @@ def test_missing_runs_are_named_by_cell(
 
     engine.before_run = stop
     assert lasthop_main("run", study_file, "--quiet", "--jobs", "1") == 130
-    assert "40 of 192 runs are kept" in capsys.readouterr().err
-    found = shown(lasthop_main, capsys)
-    assert found["runs"] == "192 requested, 40 stored, 152 missing"
-    assert found["state"].startswith("not finished")
-    assert found[""].startswith("4 missing of link=")
+    assert "40 of 192 runs are stored" in capsys.readouterr().err
+    texts = outputs(lasthop_main, capsys)
+    assert texts["runs"] == "192 asked for, 40 there, 152 missing"
+    assert texts["state"].startswith("not finished")
+    assert texts[""].startswith("4 missing of link=")
 
 
 def test_another_folder_is_refused(
@@ -118,7 +118,7 @@ def read_back(lasthop_main: Main, out: Path, command: tuple[str, ...]) -> int:
 
 
 def places(value: object, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the place of every value in JSON, of long lists those of the first."""
+    """Yield the path of every value in JSON; of long lists, those of the first elements."""
     items = (
         value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
     )
@@ -135,7 +135,7 @@ def test_a_manifest_of_any_content_is_read_or_refused(
     manifest = json.loads((results / MANIFEST).read_text(encoding="utf-8"))
     changed: Any = copy.deepcopy(manifest)
     for place in data.draw(st.lists(st.sampled_from(list(places(manifest))), min_size=1, max_size=2)):
-        with suppress(LookupError, TypeError):  # another change has removed the place
+        with suppress(LookupError, TypeError):  # another change has removed this path
             holder = changed
             for key in place[:-1]:
                 holder = holder[key]
@@ -149,10 +149,10 @@ def test_a_manifest_of_any_content_is_read_or_refused(
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "reason"),
     [
         ("[" * 100_000, "it is nested too deeply"),
-        ("[]", "the whole is not a table"),
+        ("[]", "the document is not a table"),
         ("", "Expecting value"),
         ("\ud800", "'utf-8' codec can't decode byte"),
         ({"simulation": {"runs": "8", "wall_s": 1.0}}, "`simulation.runs` is not a whole number from 0"),
@@ -161,14 +161,14 @@ def test_a_manifest_of_any_content_is_read_or_refused(
             {"space": {"method": "sobol", "points": 4, "ranges": {"rate": {}}}},
             "`space.ranges.rate.column` is missing",
         ),
-        ({"assumed": [{"key": 1}]}, "`assumed[0].key` is not a text"),
-        ({"scenario_file": "\ud800"}, "`scenario_file` is not a text"),
+        ({"assumed": [{"key": 1}]}, "`assumed[0].key` is not a string"),
+        ({"scenario_file": "\ud800"}, "`scenario_file` is not a string"),
         ({"host": []}, "`host` is not a table"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else next(iter(value)),
 )
 def test_a_wrong_manifest_is_refused_with_its_key(
-    results: Path, tmp_path: Path, manifest: str | dict[str, object], said: str
+    results: Path, tmp_path: Path, manifest: str | dict[str, object], reason: str
 ) -> None:
     if isinstance(manifest, dict):
         manifest = json.dumps(json.loads((results / MANIFEST).read_text(encoding="utf-8")) | manifest)
@@ -176,12 +176,12 @@ def test_a_wrong_manifest_is_refused_with_its_key(
     copied(results, out, manifest, store=True)
     with pytest.raises(InputError) as error:
         finished(out)
-    assert f"{out / MANIFEST} cannot be read as a manifest of lasthop ({said}" in str(error.value)
-    assert "Repeat the command that made it" in str(error.value)
+    assert f"{out / MANIFEST} is not a valid manifest of lasthop ({reason}" in str(error.value)
+    assert "Repeat the command that wrote it" in str(error.value)
 
 
 @pytest.mark.parametrize("command", READING, ids=lambda command: command[0])
-def test_a_manifest_that_is_nested_too_deeply_is_refused_or_made_again(
+def test_a_manifest_that_is_nested_too_deeply_is_refused_or_rewritten(
     results: Path,
     tmp_path: Path,
     lasthop_main: Main,
@@ -191,20 +191,20 @@ def test_a_manifest_that_is_nested_too_deeply_is_refused_or_made_again(
     out = tmp_path / "out"
     copied(results, out, '{"identity": ' * 20_000, store=True)
     code = read_back(lasthop_main, out, command)
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     if command[0] == "results":
-        assert (code, told.err) == (0, "")
-        assert "not finished; repeat the command to continue" in told.out
+        assert (code, printed.err) == (0, "")
+        assert "not finished: the same command continues" in printed.out
     elif command[0] == "run":
         assert code == 0
         assert (out / FLOWS).read_bytes() == (results / FLOWS).read_bytes()
     else:
         assert code == 2
-        assert "it is nested too deeply" in told.err
-        assert told.err.count("\n") == 1
+        assert "it is nested too deeply" in printed.err
+        assert printed.err.count("\n") == 1
 
 
-def test_a_table_of_other_results_is_not_taken_for_one_of_these(
+def test_a_table_of_other_results_is_not_used(
     results: Path, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""Time series of a run: what they add up to, and the files that `lasthop export` writes."""
+"""Time series of a run: their sums, and the files that `lasthop export` writes."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_no_step_carries_more_than_the_capacity_that_follows_the_link(tmp_path: 
     assert tables[0]["capacity_Bps"].to_list()[:5] == pytest.approx([125_000] * 3 + [75_000, 25_000])
     for table in tables:
         assert table["capacity_Bps"].n_unique() > 1
-        # A packet on its way over the border of two steps counts for the second.
+        # A packet in flight across the boundary of two steps counts for the second.
         assert (table["goodput_Bps"] <= table["capacity_Bps"] + 1500.0).all()
 
 
@@ -221,10 +221,10 @@ def test_the_same_run_gives_the_same_bytes_and_steps_of_any_length_the_same_sums
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["--step", "100"], "write a number and a unit, 100ms say"),
-        (["--step", "3 parsecs"], "write a number and a unit, 100ms say"),
+        (["--step", "100"], "Give a number and a unit, such as 100ms"),
+        (["--step", "3 parsecs"], "Give a number and a unit, such as 100ms"),
         (["--step", "0 s"], "too short"),
         (["--as", "csv", "--out", "x.xls"], "did you mean 'x.csv'?"),
         (["--only", "queue=sort"], "did you mean 'short'?"),
@@ -232,11 +232,11 @@ def test_the_same_run_gives_the_same_bytes_and_steps_of_any_length_the_same_sums
     ],
 )
 def test_wrong_requests_leave_nothing(
-    lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     arguments = arguments if "--out" in arguments else [*arguments, "--out", "x.csv"]
     assert lasthop_main("export", ROOT / "examples" / "queue.toml", *arguments) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert list(Path().iterdir()) == []
 
 
@@ -263,13 +263,13 @@ def test_a_folder_of_results_has_the_series_of_its_runs(
         assert lasthop_main("export", out, *options, "--out", "other.csv") == 2
         return capsys.readouterr().err
 
-    assert "already determines this" in refused("--seed", "7")
-    assert "has no results of these cells: it has queue=short" in refused("--only", "queue=long")
+    assert "which determines that already" in refused("--seed", "7")
+    assert "has no results of these cells. Its cells: queue=short" in refused("--only", "queue=long")
     assert "a set of 'queue' has 3 replications" in refused("--replication", "4")
     file.write_text(file.read_text(encoding="utf-8").replace("1 MB", "2 MB"), encoding="utf-8")
     assert "has changed since" in refused()
     file.unlink()
-    assert "is not there" in refused()
+    assert "does not exist" in refused()
 
 
 UNEVEN = """
@@ -297,14 +297,14 @@ long.down.queue.limit = "100 packets"
 def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(
     tmp_path: Path, lasthop_main: Main
 ) -> None:
-    """Each replication's series, read one by one: what has no row is 0, or missing if nobody knows it."""
+    """Equal to the series of single replications, where a value without a row is 0, or missing if unknown."""
     file = tmp_path / "uneven.toml"
     file.write_text(UNEVEN, encoding="utf-8")
-    asked = ("export", file, "--only", "queue=short", "--step", "200ms")
-    assert lasthop_main(*asked, "--over", "replications", "--out", "folded.parquet") == 0
+    command = ("export", file, "--only", "queue=short", "--step", "200ms")
+    assert lasthop_main(*command, "--over", "replications", "--out", "folded.parquet") == 0
     singles = []
     for number in range(1, 7):
-        assert lasthop_main(*asked, "--replication", number, "--out", f"{number}.parquet") == 0
+        assert lasthop_main(*command, "--replication", number, "--out", f"{number}.parquet") == 0
         singles.append(pl.read_parquet(f"{number}.parquet"))
     folded = pl.read_parquet("folded.parquet")
     assert folded.columns[:6] == ["queue", "set", "flow", "direction", "time_s", "metric"]
@@ -312,11 +312,15 @@ def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(
     kinds = Counter[str]()
     for row in folded.iter_rows(named=True):
         same = pl.col("flow").is_null() if row["flow"] is None else pl.col("flow") == row["flow"]
-        found = [one.filter(same, time_s=row["time_s"], direction=row["direction"]) for one in singles]
-        values = [value for one in found if one.height and (value := one[row["metric"]][0]) is not None]
+        matches = [
+            single.filter(same, time_s=row["time_s"], direction=row["direction"]) for single in singles
+        ]
+        values = [
+            value for single in matches if single.height and (value := single[row["metric"]][0]) is not None
+        ]
         if row["metric"] == "fairness_jain":  # only where several had data to send
-            several = [one for one in found if one.height and one["sending_flows"][0] > 1]
-            values = [value for one in several if (value := one["fairness_jain"][0]) is not None]
+            several = [single for single in matches if single.height and single["sending_flows"][0] > 1]
+            values = [value for single in several if (value := single["fairness_jain"][0]) is not None]
         if row["metric"] in zeros or row["metric"] == "sending_flows":
             kinds["filled"] += len(values) < 6
             values += [0] * (6 - len(values))
@@ -326,14 +330,14 @@ def test_over_replications_the_median_and_the_band_are_those_of_all_of_them(
         assert [row["low"], row["median"], row["high"]] == pytest.approx(bounds.tolist()), row
     assert kinds["filled"] > 10
     assert {"cwnd", "srtt_s", "fairness_jain", "capacity_Bps", *zeros} <= set(kinds)
-    known = pyarrow.parquet.ParquetFile("folded.parquet").schema_arrow
+    columns = pyarrow.parquet.ParquetFile("folded.parquet").schema_arrow
     assert all(
-        known.field(name).metadata[b"description"]
+        columns.field(name).metadata[b"description"]
         for name in ("metric", "replications", "median", "low", "high")
     )
 
 
-def test_what_cannot_be_taken_over_replications_is_said(
+def test_series_that_cannot_be_folded_over_replications_are_errors(
     tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "uneven.toml"
@@ -344,13 +348,13 @@ def test_what_cannot_be_taken_over_replications_is_said(
         return capsys.readouterr().err
 
     file.write_text(UNEVEN.replace("factor.queue", "factor.median"), encoding="utf-8")
-    assert "The factor median has the name of a column" in refused(file)
+    assert "The factor 'median' has the name of a column" in refused(file)
     file.write_text(UNEVEN, encoding="utf-8")
     assert "--replication chooses one run" in refused(file, "--replication", 2)
     until = ("--until", "median(elapsed_s) of one within 50 %", "--replications", 12)
     assert lasthop_main("run", file, "--only", "queue=short", *until, "--out", "precise", "--quiet") == 0
     capsys.readouterr()
-    assert "their numbers of replications differ" in refused("precise")
+    assert "different numbers of replications" in refused("precise")
 
 
 def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(
@@ -366,8 +370,8 @@ def test_a_guest_sends_a_series_in_parts_while_it_runs_and_runs_as_without(
             sizes.extend(member.size for member in archive if member.name == "series.csv")
         return unpack(sent, captures, series)
 
-    unpack = kernel_engine._unpacked
-    monkeypatch.setattr(kernel_engine, "_unpacked", unpacked)
+    unpack = kernel_engine._unpack
+    monkeypatch.setattr(kernel_engine, "_unpack", unpacked)
     engine, cell = KernelEngine(kernel), cells_of(tmp_path, "examples/queue.toml")[0]
     file = tmp_path / "parts.csv"
     series = Observation(series=SeriesTarget(file, 1_000_000))

@@ -1,4 +1,4 @@
-"""Results on their way into the store, and out of it into tables."""
+"""Writing results to the store, and reading them into tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Make = Callable[[Path], int]
 
 @pytest.fixture
 def make(engine: fake_core.Engine, scenario_file: Path) -> Make:
-    """Return what runs a scenario in a folder and tells how many runs that took."""
+    """Return a function that runs a scenario in a folder and returns the number of runs."""
     return lambda out: Campaign(make_plan(engine, scenario_file), out).run(Threads(1), ignore).runs
 
 
@@ -118,7 +118,7 @@ def test_what_a_kill_left_of_merging_is_in_nobodys_way(make: Make, tmp_path: Pat
 
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "foreign"])
-def test_tables_that_are_damaged_are_made_again_without_a_run(
+def test_damaged_tables_are_rewritten_without_a_run(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], lasthop_main: Main, damage: str
 ) -> None:
     out = tmp_path / "out"
@@ -141,7 +141,7 @@ def test_tables_that_are_damaged_are_made_again_without_a_run(
     ):
         assert lasthop_main(*reading) == 2
         error = capsys.readouterr().err
-        assert f"{out / FLOWS} is damaged (its SHA-256 is not that in the manifest)" in error
+        assert f"{out / FLOWS} is damaged (its SHA-256 differs from that in the manifest)" in error
         assert error.count("\n") == 1
     assert make(out) == 0
     assert records(out) == before
@@ -163,7 +163,7 @@ def test_a_store_that_was_cut_short_is_an_error_and_stays_as_it_is(
     assert records(out) == before
 
 
-def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_damaged(
+def test_a_store_with_a_flipped_bit_has_right_rows_or_is_reported_as_damaged(
     make: Make, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -171,7 +171,7 @@ def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_da
     before, content = records(out), (out / STORE).read_bytes()
     random = Random(1)
     used = [place for place, byte in enumerate(content) if byte]
-    kept, refused = 0, []
+    accepted, refused = 0, []
     # The first 100 bytes are SQLite's header. Those at 18 and 19 say which versions of SQLite may write and
     # read it.
     for place in {*range(100), *random.sample(used, 150)} - {18}:
@@ -180,8 +180,8 @@ def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_da
         flipped[place] ^= 1 << random.randrange(8)
         (out / STORE).write_bytes(flipped)
         code = lasthop_main("results", "size", out)
-        told = capsys.readouterr().err
-        assert (code, told) == (0, "") or (code == 2 and "store.sqlite is damaged" in told), place
+        error_text = capsys.readouterr().err
+        assert (code, error_text) == (0, "") or (code == 2 and "store.sqlite is damaged" in error_text), place
         try:
             make(out)
         except InputError as error:
@@ -189,10 +189,10 @@ def test_of_a_store_with_a_flipped_bit_the_rows_are_right_or_it_is_said_to_be_da
             assert bytes(flipped) == (out / STORE).read_bytes()
         else:
             assert records(out) == before, place
-            kept += 1
-    said = r"(store\.sqlite is damaged, |holds results of ).* nothing was changed\. .*--overwrite"
-    assert [place for place, error in refused if not re.search(said, error)] == []
-    assert len(refused) > 30 < kept
+            accepted += 1
+    pattern = r"(store\.sqlite is damaged, |contains results of ).* nothing was changed\. .*--overwrite"
+    assert [place for place, error in refused if not re.search(pattern, error)] == []
+    assert len(refused) > 30 < accepted
 
 
 def test_a_store_with_the_tables_of_another_version_is_refused_with_the_version(
@@ -204,11 +204,11 @@ def test_a_store_with_the_tables_of_another_version_is_refused_with_the_version(
         database.execute("DROP TABLE memory")
         older = "UPDATE meta SET value = json_set(value, '$.lasthop_commit', 'older') WHERE key = 'identity'"
         database.execute(older)
-    said = f"store.sqlite was written by lasthop {_core.VERSION} (commit older)"
-    with pytest.raises(InputError, match=re.escape(said) + r".*never mixed\. .*--overwrite"):
+    message = f"store.sqlite was written by lasthop {_core.VERSION} (commit older)"
+    with pytest.raises(InputError, match=re.escape(message) + r".*never mixed\. .*--overwrite"):
         make(out)
     assert lasthop_main("results", "size", out) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_piece_that_claims_runs_of_another_is_run_again(make: Make, tmp_path: Path) -> None:
@@ -287,14 +287,14 @@ def test_results_that_a_kill_left_open_can_be_read(
     ):
         leave_open(out, journal)
         assert lasthop_main(*reading) == 0
-        told = capsys.readouterr()
-        assert told.err == ""
-    assert told.out == before
+        printed = capsys.readouterr()
+        assert printed.err == ""
+    assert printed.out == before
     assert not list(out.glob(f"{STORE}-*"))
     assert not (out / ".lock").exists()
 
 
-def test_results_can_be_read_while_someone_writes(
+def test_results_can_be_read_while_another_process_writes(
     make: Make, tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"

@@ -60,16 +60,16 @@ def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
             ("r6", "red"): [1.0, 1.0, 1.0],
         }
     )
-    found = compared(table, "baseline", "eifel")
-    assert [(place(one), one.level, one.reference, one.pairs) for one in found] == [
+    actual = compared(table, "baseline", "eifel")
+    assert [(place(entry), entry.level, entry.reference, entry.pairs) for entry in actual] == [
         ("link = e0 · tcp-faster", "eifel", "baseline", 3),
         ("link = r1 · tcp-faster", "red", "eifel", 3),
     ]
-    assert [(one.factor, one.metric, one.mean, one.significant) for one in found] == [
+    assert [(entry.factor, entry.metric, entry.mean, entry.significant) for entry in actual] == [
         ("variant", "elapsed_s", -1.0, True),
         ("variant", "elapsed_s", 2.0, True),
     ]
-    (forest,) = forests(found, seed=1)
+    (forest,) = forests(actual, seed=1)
     assert [(group.title, group.reference) for group in forest.groups] == [
         ("link = e0 · tcp-faster", "variant = baseline: 20.0 s"),
         ("link = r1 · tcp-faster", "variant = eifel: 20.0 s"),
@@ -82,15 +82,15 @@ def test_each_group_is_compared_with_the_first_reference_that_it_has() -> None:
         ("−1.00", "−5 %", "less"),
         ("+2.00", "+10 %", "more"),
     ]
-    # One axis for both: what is faster lies left of zero, what is slower right of it.
+    # One axis for both: faster is left of zero, slower is right of it.
     assert rows[0].bar.estimate < forest.axis.zero < rows[1].bar.estimate
 
 
 def test_pairs_are_matched_by_replication_not_by_position() -> None:
     table = flows({("e0", "a"): [10.0, 20.0, 30.0], ("e0", "b"): [None, 21.0, 31.0]})
     shuffled = table.sample(fraction=1, shuffle=True, seed=3)
-    (found,) = compared(shuffled, "a")
-    assert (found.pairs, found.mean) == (2, 1.0)
+    (actual,) = compared(shuffled, "a")
+    assert (actual.pairs, actual.mean) == (2, 1.0)
 
 
 def test_without_a_compared_factor_there_are_no_pairs() -> None:
@@ -98,11 +98,11 @@ def test_without_a_compared_factor_there_are_no_pairs() -> None:
 
 
 def test_unfinished_flows_are_counted_not_hidden() -> None:
-    found = unfinished_table(
+    actual = unfinished_table(
         flows({("e0", "a"): [1.0, None, None], ("r1", "a"): [1.0]}).lazy(), None, FACTORS
     )
-    assert found is not None
-    assert [(labels, cells[0].measured) for labels, cells in found.rows] == [
+    assert actual is not None
+    assert [(labels, cells[0].measured) for labels, cells in actual.rows] == [
         (("e0", "a", "tcp-faster", "aborted"), "2")
     ]
     assert unfinished_table(flows({("e0", "a"): [1.0]}).lazy(), None, FACTORS) is None
@@ -121,9 +121,9 @@ def pages(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
 
 def test_unfinished_page_loads_are_listed_as_well() -> None:
     loads = pages({("e0", "a"): [1.0, None], ("r1", "b"): [1.0]})
-    found = unfinished_table(flows({("e0", "a"): [1.0]}).lazy(), loads.lazy(), FACTORS)
-    assert found is not None
-    assert [labels for labels, _ in found.rows] == [("e0", "a", "home (page load)", "aborted")]
+    actual = unfinished_table(flows({("e0", "a"): [1.0]}).lazy(), loads.lazy(), FACTORS)
+    assert actual is not None
+    assert [labels for labels, _ in actual.rows] == [("e0", "a", "home (page load)", "aborted")]
 
 
 def test_page_loads_are_compared_in_pairs_but_not_their_connections() -> None:
@@ -133,8 +133,8 @@ def test_page_loads_are_compared_in_pairs_but_not_their_connections() -> None:
     )
     things = timed(connections, loads)
     assert [thing.metric for thing in things] == ["response_time_s"]
-    found = against_references(things, FACTORS, Presentation(compare=CompareSpec("variant", ("a",))))
-    assert [(place(one), one.level, one.mean) for one in found] == [("home", "b", 2.0)]
+    actual = against_references(things, FACTORS, Presentation(compare=CompareSpec("variant", ("a",))))
+    assert [(place(entry), entry.level, entry.mean) for entry in actual] == [("home", "b", 2.0)]
 
 
 def test_a_factor_that_another_determines_splits_nothing() -> None:
@@ -230,7 +230,7 @@ def test_a_mixture_table_has_a_row_per_flow() -> None:
     assert view.rows[0][1][0].published == "60.00"
 
 
-def test_changes_stand_beside_their_reference() -> None:
+def test_changes_are_next_to_their_reference() -> None:
     assets = page_assets(
         "page-change",
         [("s+2s", "iw4", "all", "response_time_change_percent", "not stated", -28.8, None)],
@@ -286,8 +286,8 @@ def test_the_scatter_has_a_panel_per_kind_of_number_and_no_misprints() -> None:
 def test_page_loads_stand_in_the_summary_and_the_table_of_a_plain_scenario() -> None:
     connections = flows({("e0", "a"): [1.0, 2.0, 4.0]}).with_columns(role=pl.lit("main"))
     summary = generic_summary(connections.lazy(), pages({("e0", "a"): [3.0, 5.0, 4.0]}).lazy(), FACTORS)
-    found = summary.filter(flow="home", metric="response_time_s", statistic="median")
-    assert found.select("link", "variant", "value", "replications", "unit").rows() == [
+    actual = summary.filter(flow="home", metric="response_time_s", statistic="median")
+    assert actual.select("link", "variant", "value", "replications", "unit").rows() == [
         ("e0", "a", 4.0, 3, "s")
     ]
     (view,) = generic_table(summary, FACTORS).tables
@@ -332,13 +332,13 @@ def test_boxes_span_the_stated_quartiles() -> None:
     measured, points, published = box_figure(
         [panel], BoxAxes(["a", "b"], "variant", "elapsed time (s)"), "lower"
     )["data"]
-    found = [measured[key] for key in ("lowerfence", "q1", "median", "q3", "upperfence")]
-    assert found == [[1.0], [1.0], [2.0], [3.0], [10.0]]
+    actual = [measured[key] for key in ("lowerfence", "q1", "median", "q3", "upperfence")]
+    assert actual == [[1.0], [1.0], [2.0], [3.0], [10.0]]
     assert points["y"] == [1.0, 2.0, 3.0, 10.0]
     assert published["median"] == [5.0]
 
 
-def test_a_box_of_many_replications_has_as_many_dots_as_can_be_told_apart() -> None:
+def test_a_box_of_many_replications_has_as_many_dots_as_can_be_distinguished() -> None:
     panel = BoxPanel("tcp", {"a": np.arange(50_000.0)})
     box, dots = box_figure([panel], BoxAxes(["a"], "variant", "s"), "linear")["data"]
     assert (box["lowerfence"], box["upperfence"]) == ([0.0], [49_999.0])
@@ -383,14 +383,14 @@ def results(
     flows: pl.DataFrame, pages: pl.DataFrame | None, assets: Assets | None = None, **levels: list[str]
 ) -> Findings:
     presentation = Presentation(compare=CompareSpec("variant", ("a",)))
-    made = SimpleNamespace(
+    records = SimpleNamespace(
         tables=SimpleNamespace(flows=flows.lazy()),
         things=timed(flows, pages),
         factors=levels,
         presentation=presentation,
         assets=assets,
     )
-    return cast("Findings", made)
+    return cast("Findings", records)
 
 
 def test_box_plots_of_page_loads_have_a_panel_per_page_and_know_the_published_median() -> None:
@@ -403,10 +403,10 @@ def test_box_plots_of_page_loads_have_a_panel_per_page_and_know_the_published_me
         ("s+2s", "a", "all", "response_time_s", "median", 99.0, "suspect"),
     ]
     assets = page_assets("page", rows)
-    made = results(connections, loads, assets, workload=["m+8m", "s+2s", "l+8m"], variant=["a", "b"])
-    (section,) = box_sections(made)
+    records = results(connections, loads, assets, workload=["m+8m", "s+2s", "l+8m"], variant=["a", "b"])
+    (section,) = box_sections(records)
     assert section.title == "Page loads"
-    # Panels with the same variants stand together, figures with published numbers first.
+    # Panels with the same variants are grouped, figures with published numbers first.
     titles = [[note["text"] for note in figure["layout"]["annotations"]] for _, figure in section.figures]
     assert titles == [["workload = m+8m · home", "workload = s+2s · home"], ["workload = l+8m · home"]]
     lines = [trace for trace in section.figures[0][1]["data"] if trace["name"] == "published median"]
@@ -418,8 +418,8 @@ def test_box_plots_of_transfers_have_a_panel_per_role_and_the_words_of_the_study
     five = zip(["min", "p25", "median", "p75", "max"], [9.0, 10.0, 12.0, 20.0, 21.0], strict=True)
     rows = [("e0", "a", "fastest", "elapsed_s", statistic, value, None) for statistic, value in five]
     assets = page_assets("mixture", rows, roles={"tcp-faster": "fastest"})
-    made = results(table, None, assets, workload=["e0"], variant=["a", "b"])
-    (section,) = box_sections(made)
+    records = results(table, None, assets, workload=["e0"], variant=["a", "b"])
+    (section,) = box_sections(records)
     ((title, figure),) = section.figures
     assert (title, section.left_out) == ("Transfers: elapsed time, by variant", 0)
     published = next(trace for trace in figure["data"] if trace["name"] == "published")

@@ -95,7 +95,7 @@ def test_the_largest_number_of_a_column_is_short(unit: str, value: float) -> Non
         ("printed_bytes", "size (MB)"),
         ("printed_bytes_per_second", "rate (Mbit/s)"),
         ("printed_cpu_busy_percent", "cpu busy share (%)"),
-        # No unit is made up.
+        # No unit is invented.
         ("printed_requests_per_second", "requests per second"),
         ("printed_speed_bits_s", "speed bits s"),
         ("printed_start_timesecs", "start timesecs"),

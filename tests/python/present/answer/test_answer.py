@@ -254,7 +254,7 @@ def test_a_wrong_request_names_the_nearest(
 
 def test_a_folder_without_results_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "show", str(tmp_path)]) == 2
-    assert "holds no manifest.json" in capsys.readouterr().err
+    assert "contains no manifest.json" in capsys.readouterr().err
 
 
 # ---- Differences -----------------------------------------------------------------------------------------

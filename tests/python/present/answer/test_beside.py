@@ -72,7 +72,7 @@ def test_what_cannot_stand_beside_is_refused_before_the_run(
     assert lasthop_main(*STUDY, "--replications", 1, "--out", other) == 0
     capsys.readouterr()
     assert lasthop_main("run", small, "--beside", empty, "--out", out) == 2
-    assert "holds no manifest.json" in capsys.readouterr().err
+    assert "contains no manifest.json" in capsys.readouterr().err
     assert lasthop_main("run", small, "--beside", other, "--out", out) == 2
     assert "another scenario, 'kulve2003', or an older version of 'small'" in capsys.readouterr().err
     only = ("--only", "link=r1,workload=2tcp0udp,variant=baseline", "--out", out, "--beside", other)

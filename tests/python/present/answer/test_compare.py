@@ -363,13 +363,13 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
             "--reference ruoter=classes: there is no factor 'ruoter'; did you mean 'router'",
         ),
         (["--reference", "router=clases"], "factor 'router' has no level 'clases'; did you mean 'classes'?"),
-        (["--reference", "classes"], "'classes' is not FACTOR=LEVEL; write for example --reference router="),
+        (["--reference", "classes"], "'classes' is not FACTOR=LEVEL. Write for example --reference router="),
         (
             ["--reference", "router=classes,queue=red"],
             "give a single level of a single factor, such as router=classes",
         ),
         (["--metric", "troughput_Bps"], "did you mean 'throughput_Bps'?"),
-        (["--role", "downlod"], "--role downlod: there is no such role; did you mean 'download'?"),
+        (["--role", "downlod"], "--role downlod: this role does not exist; did you mean 'download'?"),
         (["--only", "queue=rde"], "factor 'queue' has no level 'rde'; did you mean 'red'?"),
         (
             ["--only", "router=one-queue"],

@@ -124,5 +124,5 @@ def test_every_flow_is_in_the_answer_the_summary_and_the_report(p: list[Flow], q
         for level, name in rows:
             assert f"<td>{level}</td><td>{name}</td>" in report
     for text in (*answers, report):
-        assert ("Left out: connections that carry parts of flows (" in text) == relayed
+        assert ("Not shown: connections that carry parts of flows (" in text) == relayed
         assert not re.search(r"-side(</td>|\s+-?\d)", text)

@@ -265,10 +265,10 @@ def test_a_recording_is_shown_by_its_name_length_and_rate_not_by_its_text(
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
     source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     text = " ".join("".join(read(tmp_path / "out" / "report.html").text).split())
-    assert "down.link.trace = radio.trace (30.0 s, 20.0 Mbit/s in the mean)" in text
-    assert "down.link.course = tunnel.csv (25.0 s, 4.00 Mbit/s in the mean)" in text
+    assert "down.link.trace = radio.trace (30.0 s, mean 20.0 Mbit/s)" in text
+    assert "down.link.course = tunnel.csv (25.0 s, mean 4.00 Mbit/s)" in text
     # What all levels have stands behind, and in the resolved scenario.
-    assert "up.link.traceslow.trace (20.0 ms, 1.20 Mbit/s in the mean)" in text
+    assert "up.link.traceslow.trace (20.0 ms, mean 1.20 Mbit/s)" in text
     assert '"trace": "slow.trace (20.0 ms' in text
     assert source.count('<svg class="spark"') == 3
     assert "10000 10001" not in text
@@ -290,7 +290,7 @@ def test_a_recording_is_read_as_its_link_and_its_flow_read_it() -> None:
     packets = recorded("time_s,bytes\n0,100\n2,150\n")
     assert packets is not None
     assert (packets.seconds, packets.rate) == (2.0, 1000.0)
-    assert str(packets) == "a recording (2.00 s, 1.00 kbit/s in the mean)"
+    assert str(packets) == "a recording (2.00 s, mean 1.00 kbit/s)"
     assert recorded("two lines\nof a text") is None
     assert recorded("1500 B") is None
 
