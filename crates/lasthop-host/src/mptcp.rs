@@ -170,6 +170,6 @@ mod tests {
     fn a_scheduler_that_the_kernel_lacks_is_named_with_those_it_has() {
         assert!(missing_scheduler("default\n", "default").is_none());
         let error = missing_scheduler("default bpf_rr\n", "roundrobin").unwrap().to_string();
-        assert!(error.contains("\"roundrobin\": this kernel has default, bpf_rr;"), "{error}");
+        assert!(error.contains("\"roundrobin\": this kernel offers default, bpf_rr;"), "{error}");
     }
 }

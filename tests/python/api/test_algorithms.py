@@ -184,12 +184,12 @@ def test_a_class_that_no_name_leads_to_is_refused() -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (user_algorithms.Shut, "never send"),
+        (user_algorithms.Shut, "would stop the sender"),
         (user_algorithms.Negative, "window = -3 is not a number of segments; set it to 1 or more"),
         (user_algorithms.Uncounted, "window = nan is not a number of segments"),
         (user_algorithms.Endless, "window = inf is not a number of segments"),
         (user_algorithms.Enormous, "set an infinite window"),
-        (user_algorithms.Backwards, "never send"),
+        (user_algorithms.Backwards, "would stop the sender"),
     ],
 )
 def test_an_invalid_window_or_rate_is_an_error(kind: type, message: str) -> None:

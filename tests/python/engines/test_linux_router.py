@@ -302,18 +302,18 @@ def test_a_kernel_without_dualpi2_says_where_it_is(kernel: Kernel, tmp_path: Pat
         (
             'discipline = "pie", limit = "9 kB"',
             "",
-            r"queue\.limit.*Linux counts packets; write \"6 packets\"",
+            r"queue\.limit.*Linux counts packets; write for example \"6 packets\"",
         ),
         ('discipline = "cake", limit = "9 packets"', "", r"queue\.limit.*CAKE counts bytes"),
         (
             red(1, 2, 1).replace("400 kB", "9 packets"),
             "",
-            r"queue\.limit.*RED counts bytes; write \"13500 B\"",
+            r"queue\.limit.*RED counts bytes; write for example \"13500 B\"",
         ),
         (
             red(1, 2, 1).replace("1 B", "1 packets").replace("2 B", "2 packets"),
             "",
-            r"red\.max.*write \"3000 B\"",
+            r"red\.max.*write for example \"3000 B\"",
         ),
         (red(1, 2, 1, "gentle"), "", r"red\.gentle.*no gentle variant"),
         (red(1, 2, 1).replace("0.0078125", "0.002"), "", r"red\.weight.*write 0\.001953125 \(2\^-9\)"),

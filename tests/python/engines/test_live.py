@@ -282,7 +282,7 @@ def test_a_server_that_cannot_start_is_an_error() -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "server: no such file",
-        "Error: the command of server ended with exit code 3 before it listened",
+        "Error: the command of server ended with exit code 3 before it accepted connections",
     ]
 
 

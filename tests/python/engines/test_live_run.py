@@ -233,7 +233,7 @@ def test_a_captured_page_shows_its_messages(tmp_path: Path) -> None:
 
 def test_a_page_too_small_for_real_messages_is_refused(tmp_path: Path) -> None:
     for change, text in (
-        (('"200 B"', '"0 B"'), 'give it "256 B" or more'),
+        (('"200 B"', '"0 B"'), 'write "256 B" or more'),
         (('"200 B"\n', '"200 B"\nserver = "nginx"\n'), 'at least "224 B"'),
     ):
         with pytest.raises(InputError, match=text):

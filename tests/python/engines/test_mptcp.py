@@ -125,7 +125,7 @@ def test_a_scheduler_that_the_kernel_lacks_is_refused(
     flow = FLOW.format(name="up", direction="up") + 'mptcp.scheduler = "roundrobin"\n'
     file.write_text(TWO_WAYS + flow, encoding="utf-8")
     assert lasthop_main("run", file, "--engine", "kernel", "--out", tmp_path / "out") == 2
-    assert 'mptcp.scheduler = "roundrobin": this kernel has default' in capsys.readouterr().err
+    assert 'mptcp.scheduler = "roundrobin": this kernel offers default' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

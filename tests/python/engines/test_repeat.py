@@ -328,7 +328,7 @@ def test_a_server_that_fails_ends_the_runs_with_its_words(
     out = tmp_path / "out"
     fails = "echo no such page >&2; exit 3"
     assert lasthop_main(*TWICE, "--link", link, "--out", out, "--server", fails, "--", "true") == 2
-    message = "the command of server ended with exit code 3 before it listened: no such page"
+    message = "the command of server ended with exit code 3 before it accepted connections: no such page"
     assert message in capsys.readouterr().err
 
 
