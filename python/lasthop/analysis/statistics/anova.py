@@ -57,6 +57,7 @@ from lasthop.campaign.results.space import read_space
 from lasthop.campaign.results.tables import factor_column, whole_flows, with_derived
 from lasthop.common.errors import InputError, nearest
 from lasthop.common.extras import ANOVA, extra
+from lasthop.common.metrics.units import counted
 from lasthop.common.statistics.quantiles import shared
 from lasthop.scenario.selection import select_cells
 
@@ -408,7 +409,7 @@ def _check_missing(frame: pl.DataFrame, levels: dict[str, list[str]], keys: Sequ
         missing = cells - len(present)
         more = f" and {missing - len(named)} more" if missing > len(named) else ""
         raise InputError(
-            f"The design is not a full factorial: {missing} of {cells} cells are missing: "
+            f"The design is not a full factorial: it lacks {missing} of {cells} cells: "
             f"{'; '.join(named)}{more}. Use --only to select levels that occur in all combinations."
         )
     if not keys:
@@ -431,7 +432,7 @@ def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
         place = _cell({name: row[name] for name in names})
         value = row[table.response]
         what = "no value" if value in (None, "") else f"the value '{value}', which is not a finite number,"
-        others = f" (and in {bad.sum() - 1} more rows)" if bad.sum() > 1 else ""
+        others = f" (and in {counted(bad.sum() - 1, 'other row')})" if bad.sum() > 1 else ""
         raise InputError(f"{table.response} has {what} in {place}{others}. {table.advice}".rstrip())
     return numbers
 

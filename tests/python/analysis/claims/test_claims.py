@@ -208,7 +208,7 @@ def test_a_trend_goes_by_numbers_whatever_the_order_of_the_scenario(tmp_path: Pa
 
 def test_a_step_back_is_named(tmp_path: Path) -> None:
     outcome = over_loads(tmp_path, "increases(time_s(), load='60..90')", 1, 3, 2, 4)
-    assert outcome.reason == "goes the other way from 70 to 80"
+    assert outcome.reason == "goes in the opposite direction from 70 to 80"
 
 
 def both(folder: Path, body: str, means: dict[str, tuple[float, ...]]) -> Outcome:

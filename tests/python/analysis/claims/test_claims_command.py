@@ -102,7 +102,7 @@ def test_the_report_has_the_claims_and_contradictory_ones_side_by_side(finished:
     pair = section[section.index("Claims that contradict each other") :]
     assert (
         '<li><span class="badge good">upheld</span> The slower flow takes &lt;longer&gt; '
-        '(<code>order</code>) against <span class="badge bad">not upheld</span> The slower flow is faster '
+        '(<code>order</code>) versus <span class="badge bad">not upheld</span> The slower flow is faster '
         "(<code>reverse</code>)</li>"
     ) in pair
 
@@ -191,14 +191,14 @@ def test_results_of_no_study_find_their_file_or_ask_for_it(
     moved.parent.mkdir()
     file.rename(moved)
     assert lasthop_main("check", "results", tmp_path / "out") == 2
-    assert "'mine', whose file is gone: name it" in capsys.readouterr().err
+    assert "'mine', whose file no longer exists: give --scenario" in capsys.readouterr().err
     assert lasthop_main("check", "results", tmp_path / "out", "--scenario", moved) == 0
 
 
 @pytest.mark.parametrize(
     ("options", "reasons"),
     [
-        (["--only", "ordr"], ["--only ordr: there is no such claim", "did you mean 'order'"]),
+        (["--only", "ordr"], ["--only ordr: no claim has this id", "did you mean 'order'"]),
         (["--verdict", "held"], ["'held' is not one of", "'not upheld'"]),
         (["--out", "failed.txt"], ["the suffix must be a format (.csv, .json, .parquet)"]),
     ],
@@ -229,7 +229,7 @@ def test_results_of_another_scenario_are_refused(
     finished: Path, scenario_file: Path, lasthop_main: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("check", "results", finished, "--scenario", scenario_file) == 2
-    assert f"holds results of a different scenario than {scenario_file}" in capsys.readouterr().err
+    assert f"contains results of a different scenario than {scenario_file}" in capsys.readouterr().err
 
 
 def test_a_scenario_without_claims_is_refused(

@@ -35,7 +35,7 @@ def message(folder: Path, body: str) -> str:
         ("holds = \"time_s(load='95..') > 1\"", ["no level of load is within '95..'", "60, 70, 80, 90"]),
         ("holds = \"time_s(variant='a..b') > 1\"", ["variant is 'a..b'", "must be numbers"]),
         ('holds = "tim_s(variant=a) > 1"', ["metric 'tim_s'", "did you mean 'time_s'"]),
-        ('holds = "time_s(variant=a, flow=x) > 1"', ["'time_s' is a metric of whole runs", "leave flow out"]),
+        ('holds = "time_s(variant=a, flow=x) > 1"', ["'time_s' is a metric of whole runs", "omit flow"]),
         ('holds = "time_s(a) > 1"', ["selection 'a'"]),
         ('holds = "time_s(variant=a, variant=b) > 1"', ["selects variant twice"]),
         ('holds = "time_s(variant=a) ~ 1"', ["is not a valid expression: invalid syntax"]),
@@ -179,6 +179,6 @@ def test_the_line_is_that_of_the_claim(tmp_path: Path) -> None:
 def test_an_unknown_flow_names_those_there_are(tmp_path: Path) -> None:
     table = TABLE.with_columns(role=pl.lit("tcp-slower"))
     with pytest.raises(
-        InputError, match=r"no flow 'tcp-slow' .* did you mean 'tcp-slower'\? Known: tcp-slower"
+        InputError, match=r"no flow 'tcp-slow' .* did you mean 'tcp-slower'\? Flows: tcp-slower"
     ):
         one(tmp_path, "holds = \"time_s(flow='tcp-slow') > 1\"", STUDY, flows=table)

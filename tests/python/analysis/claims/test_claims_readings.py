@@ -90,7 +90,8 @@ def test_a_factor_whose_levels_are_numbers_stands_for_them_in_a_metric(tmp_path:
     assert readings(tmp_path, entry("rate", 'where = { assumption = "cubic" }'), rate) == {"rate": "upheld"}
     word = CLAIM.replace('time = "time_s"', 'time = "assumption / time_s"')
     with pytest.raises(
-        InputError, match="claim C: 'assumption' stands for its level, and 'default' is no number"
+        InputError,
+        match="the value of the factor 'assumption' is its level, but 'default' is not a number",
     ):
         readings(tmp_path, DEFAULT + entry("word"), word)
 
@@ -98,22 +99,22 @@ def test_a_factor_whose_levels_are_numbers_stands_for_them_in_a_metric(tmp_path:
 @pytest.mark.parametrize(
     ("text", "reasons"),
     [
-        ("", ["readings.toml: there is no reading; each begins with a line [[reading]]"]),
-        ("readng = 1", ["there is no key 'readng'; did you mean 'reading'?"]),
-        ('[[reading]]\ntext = "said"', ["readings.toml: reading : id is missing, or no text"]),
-        ('[[reading]]\nid = "a"', ["readings.toml:2: reading a: text is missing, or no text"]),
+        ("", ["readings.toml contains no reading; each begins with a line [[reading]]"]),
+        ("readng = 1", ["unknown key 'readng'; did you mean 'reading'?"]),
+        ('[[reading]]\ntext = "said"', ["readings.toml: reading : id is missing, empty or not a string"]),
+        ('[[reading]]\nid = "a"', ["readings.toml:2: reading a: text is missing, empty or not a string"]),
         (
             entry("a", "wher = {}"),
-            ["readings.toml:2: reading a: there is no key 'wher'; did you mean 'where'?"],
+            ["readings.toml:2: reading a: unknown key 'wher'; did you mean 'where'?"],
         ),
-        (entry("a") + entry("a"), ["reading a: the id is given twice"]),
-        (entry("a", 'where = "b"'), ["reading a: where and metrics are tables"]),
+        (entry("a") + entry("a"), ["reading a: the id is used twice"]),
+        (entry("a", 'where = "b"'), ["reading a: where and metrics must be tables"]),
         (
             entry("a", 'where = { assumption = "cubc" }'),
             ["readings.toml:2: reading a: there is no level of assumption 'cubc'; did you mean 'cubic'?"],
         ),
-        (entry("a", 'metrics = { abs = "time_s" }'), ["reading a: 'abs' is not a valid name of a metric"]),
-        (entry("a", 'judged_by = "medians"'), ["judged_by is 'medians'; write \"means\", or leave it out"]),
+        (entry("a", 'metrics = { abs = "time_s" }'), ["reading a: a metric cannot be called 'abs'"]),
+        (entry("a", 'judged_by = "medians"'), ["judged_by is 'medians'; write \"means\", or omit the key"]),
     ],
 )
 def test_errors_name_place_reason_and_what_is_near(tmp_path: Path, text: str, reasons: list[str]) -> None:
@@ -170,7 +171,7 @@ def test_the_command_counts_verdicts_under_each_reading_and_shows_one(
     assert lasthop_main(*claims, "--readings", "--out", table) == 0
     claimed, numbers = capsys.readouterr().out.split("\n\n")
     title, *lines = claimed.splitlines()
-    heads = "upheld not upheld undecided uncomputable what the reading changes"
+    heads = "upheld not upheld undecided uncomputable reading"
     assert title.split() == ["claims", *heads.split()]
     assert [line.split()[-6:-2] for line in lines] == [["1", "1", "0", "1"]] * 2
     title, *lines = numbers.splitlines()
@@ -188,7 +189,7 @@ def test_the_command_counts_verdicts_under_each_reading_and_shows_one(
     assert lasthop_main(*claims, "--reading", "two", "--only", "order") == 0
     assert "order  upheld" in capsys.readouterr().out
     assert lasthop_main(*claims, "--reading", "tow") != 0
-    assert "--reading tow: there is none; did you mean 'two'?" in capsys.readouterr().err
+    assert "--reading tow: no reading has this id; did you mean 'two'?" in capsys.readouterr().err
     assert lasthop_main(*claims, "--readings", "--only", "order") != 0
     assert "--readings counts all claims" in capsys.readouterr().err
     (study_file.parent / "readings.toml").unlink()

@@ -201,7 +201,7 @@ def test_a_run_answers_the_statements(
     assert table["verdict"].to_list() == ["upheld", "not upheld"]
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "1 of 2 statements upheld, 1 not upheld</a>" in page
-    assert "This statement is not upheld, or not for certain" in page
+    assert "This statement is not upheld or undecided" in page
     section = page[page.index('<section id="claims">') : page.index('<section id="traces">')]
     failing, upheld = section.split("Statements that are upheld")
     assert COUNTED[1:] in failing
@@ -212,6 +212,6 @@ def test_a_run_answers_the_statements(
         "us.</span></li>"
     ) in failing
     assert '</span> The slower flow takes &lt;longer&gt; <span class="note">S1' in upheld
-    assert "One run tells of it: <code>lasthop explain study.toml --only link=e0</code>" in upheld
+    assert "An example run: <code>lasthop explain study.toml --only link=e0</code>" in upheld
     assert lasthop_main("check", "results", out, "--scenario", study_file) == 0
     assert COUNTED in capsys.readouterr().out

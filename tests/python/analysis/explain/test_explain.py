@@ -274,7 +274,7 @@ def test_counts_equal_the_records_where_everything_is_lost(tmp_path: Path) -> No
         "the connection was still open",
         "The next ACK that was not lost",
         "The timer expired again",
-        "Duplicate ACKs started a fast recovery during it",
+        "when duplicate ACKs started a fast recovery",
     ):
         assert said in flat(story), said
 

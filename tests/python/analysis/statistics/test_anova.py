@@ -402,25 +402,25 @@ FULL = "a b y\n1 x 1\n1 z 2\n2 x 3\n2 z 5"
     [
         ("a b y\n1 x 1\n1 z 2\n2 x 3", [], "lacks 1 of 4 cells: a=2,b=z."),
         (FULL + "\n1 z 7", [], "Cell a=1,b=z occurs 2 times."),
-        ("a b c y\n1 x u 1\n1 x w 2\n1 z u 3\n2 x u 4\n2 z u 4", [], "differ in c: choose one level with "
+        ("a b c y\n1 x u 1\n1 x w 2\n1 z u 3\n2 x u 4\n2 z u 4", [], "differ in c: select a level with "
         "--only c=u"),
         ("a b replication y\n1 x 1 1\n1 z 1 2\n1 x 2 1\n1 z 2 2\n2 x 1 1\n2 z 1 3\n2 z 2 4", [],
-         "lacks a=2,b=x,replication=2, which other cells have."),
+         "lacks a=2,b=x,replication=2."),
         ("a b set replication y\n" + "\n".join(f"{a} {b} 1 1 {a}" for a in (1, 2) for b in "xzx"), [],
          "Cell a=1,b=x,set=1,replication=1 occurs 2 times."),
-        (FULL.replace("5", "five"), [], "y has 'five', which is not a finite number, in a=2,b=z."),
-        (FULL.replace("5", "inf"), [], "y has 'inf', which is not a finite number, in a=2,b=z."),
+        (FULL.replace("5", "five"), [], "y has the value 'five', which is not a finite number, in a=2,b=z."),
+        (FULL.replace("5", "inf"), [], "y has the value 'inf', which is not a finite number, in a=2,b=z."),
         (FULL.replace("2 z 5", "2 z ,"), [], "is not a CSV table"),
-        (FULL.replace("z 2", 'z ""').replace("z 5", 'z ""'), [], "y has no value in a=1,b=z (and 1 more "
-        "such)."),
+        (FULL.replace("z 2", 'z ""').replace("z 5", 'z ""'), [], "y has no value in a=1,b=z (and in 1 other "
+        "row)."),
         (FULL.replace("2 ", "1 ").replace("x 3", "w 3").replace("z 5", "v 5"), [], "'a' is '1' in every row"),
-        ("a b y\n1 x 1\n1 z 1\n2 x 1\n2 z 1", [], "y is the same in every row"),
-        (FULL, ["--factors", "a,bb"], "there is no factor 'bb'; did you mean 'b'? Factors: a, b."),
-        (FULL, ["--factors", "a,a"], "a factor is named twice"),
-        (FULL, ["--factors", "a,y"], "there is no factor 'y'"),
-        (FULL, ["--metric", "z"], "has no such column; did you mean"),
+        ("a b y\n1 x 1\n1 z 1\n2 x 1\n2 z 1", [], "y is equal in all rows"),
+        (FULL, ["--factors", "a,bb"], "unknown factor 'bb'; did you mean 'b'? Factors: a, b."),
+        (FULL, ["--factors", "a,a"], "a factor occurs twice"),
+        (FULL, ["--factors", "a,y"], "unknown factor 'y'"),
+        (FULL, ["--metric", "z"], "has no column of this name; did you mean"),
         (FULL, ["--only", "b=q"], "factor 'b' has no level 'q'"),
-        (FULL, ["--role", "tcp"], "is not a results folder"),
+        (FULL, ["--role", "tcp"], "requires a results folder"),
         (FULL, ["--confidence", "90"], "90.0 is not in the range"),
         (FULL, ["--out", "anova.txt"], "the suffix must be a format"),
         ("", [], "is not a CSV table"),
@@ -578,13 +578,13 @@ def test_an_unknown_role_of_short_flows_names_the_nearest(tmp_path: Path) -> Non
     [
         ("duplicate_ack", [], None, "did you mean 'duplicate_acks'"),
         ("duplicate_acks", [], "tcp-fast", "did you mean 'tcp-faster'"),
-        ("duration_s", [], "tcp-faster", "is a metric of runs, not of flows; leave the role out"),
-        ("duplicate_acks", [], None, "differ in link: choose one level with --only link=e0"),
+        ("duration_s", [], "tcp-faster", "is a metric of runs, not of flows; omit --role"),
+        ("duplicate_acks", [], None, "differ in link: select a level with --only link=e0"),
         (
             "elapsed_s",
             ["link=r6,workload=2tcp0udp"],
             None,
-            "A run has one if each of its flows has; --role chooses",
+            "A run has a value only if all its flows have one; --role selects",
         ),
         ("elapsed_s", ["lnk=r6"], None, "did you mean 'link'"),
     ],
@@ -597,7 +597,7 @@ def test_what_a_results_folder_cannot_give(
 
 
 def test_a_study_whose_cells_are_not_all_combined_needs_a_choice(results: Path) -> None:
-    with pytest.raises(InputError, match=r"lacks 48 of 96 cells: link=e0,.* and 43 more\. .* with --only\."):
+    with pytest.raises(InputError, match=r"lacks 48 of 96 cells: link=e0,.* and 43 more\.* with --only"):
         full_factorial(read_table(results, "duplicate_acks"), ["link", "workload", "variant"])
 
 
@@ -606,7 +606,7 @@ def test_a_folder_without_whole_results_is_no_source(results: Path) -> None:
     with pytest.raises(InputError, match=r"flows\.parquet is damaged"):
         read_table(results, "duration_s")
     (results / "runs.parquet").unlink()
-    with pytest.raises(InputError, match=r"holds no runs\.parquet"):
+    with pytest.raises(InputError, match=r"contains no runs\.parquet"):
         read_table(results, "duration_s")
 
 

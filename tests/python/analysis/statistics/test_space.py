@@ -185,8 +185,7 @@ def test_commands_work_on_a_space(
     validated = said("validate", file, "--points", 16)
     assert "32 cells x 1 replication" in validated
     assert (
-        "8 points by sobol over rate, window, role; every point counts"
-        in (results / "report.html").read_text()
+        "8 points of rate, window, role by sobol; every point counts" in (results / "report.html").read_text()
     )
     assert "rate from 100.0 kbit/s to 10.0 Mbit/s, log, sets down.link.rate" in validated
     level = read_study(file).cells[3].levels["rate"]
@@ -236,9 +235,9 @@ def test_a_band_shows_every_run_at_its_level(results: Path) -> None:
     delay = chart_figure(read_chart(results, ResultRequest(x="role", y="elapsed_s")), "column").axes[0]
     assert (delay.get_xscale(), delay.get_xlabel()) == ("linear", "role (ms)")
     assert read_chart(results, ResultRequest(y="elapsed_s")).x == "rate"
-    with pytest.raises(InputError, match="rate is a range, drawn as band"):
+    with pytest.raises(InputError, match="rate is a range, which needs band"):
         read_chart(results, ResultRequest(x="rate", kind="box"))
-    with pytest.raises(InputError, match="a band is drawn over a range; choose one of rate, window, role"):
+    with pytest.raises(InputError, match="the kind band needs a range; choose one of rate, window, role"):
         read_chart(results, ResultRequest(x="cc", kind="band"))
 
 
@@ -254,8 +253,8 @@ def test_what_is_wrong_is_told(
         (("run", file, "--only", "rate=1kbit/s"), "factor 'rate' has no level '1kbit/s'; did you mean"),
         (("run", file, "--points", 9000), "more than 10000 cells"),
         (
-            ("results", "factors", results, "--metric", "elapsed_s"),
-            "8 points, too few for Sobol indices: run it with --points",
+            ("sensitivity", results, "--metric", "elapsed_s"),
+            "8 points, which is too few for Sobol indices: run the scenario with --points",
         ),
         (("results", "factors", results, "--metric", "elapsed"), "--metric elapsed: "),
         (

@@ -77,5 +77,5 @@ def test_what_cannot_stand_beside_is_refused_before_the_run(
     assert "another scenario, 'kulve2003', or an older version of 'small'" in capsys.readouterr().err
     only = ("--only", "link=r1,workload=2tcp0udp,variant=baseline", "--out", out, "--beside", other)
     assert lasthop_main("study", "run", "kulve2003", *only) == 2
-    assert "none of the cells" in capsys.readouterr().err
+    assert "none of the selected cells" in capsys.readouterr().err
     assert not out.exists()

@@ -203,9 +203,9 @@ def test_the_first_screen_answers_and_provenance_comes_last(
         for words in (
             "How does memory (2 levels) change the elapsed time? 2 combinations, each run 5 times.",
             *said,
-            "What was varied",
+            "Factors and levels",
             "tcp.cached_metrics = true",
-            "We compare each replication",
+            "Each replication is compared",
             "A typical replication of the first cell",
             "Provenance Scenario",
         )
