@@ -116,7 +116,11 @@ def picture_over(
     for kind in chosen:
         drawn_panels, remarks = _panels(folded, kind, flows)
         if kinds is not None and not drawn_panels:
-            lack = "no flows share the link at a time" if kind == "fairness" else "no flow has such values"
+            lack = (
+                "no flows share the link at the same time"
+                if kind == "fairness"
+                else "no flow has such values"
+            )
             raise InputError(
                 f"--kind {kinds}: '{kind}' cannot be drawn, because {lack}; draw goodput or queue."
             )

@@ -597,7 +597,7 @@ def test_what_a_results_folder_cannot_give(
 
 
 def test_a_study_whose_cells_are_not_all_combined_needs_a_choice(results: Path) -> None:
-    with pytest.raises(InputError, match=r"lacks 48 of 96 cells: link=e0,.* and 43 more\.* with --only"):
+    with pytest.raises(InputError, match=r"lacks 48 of 96 cells: link=e0,.* and 43 more\. Use --only"):
         full_factorial(read_table(results, "duplicate_acks"), ["link", "workload", "variant"])
 
 

@@ -64,7 +64,7 @@ def test_a_tree_says_who_lends_to_whom_and_what_queues_take() -> None:
         [],
     )
     home = Node("home", ["rate 600 kbit/s, ceiling 1 Mbit/s"], [voice, web])
-    root = ["rate 1 Mbit/s", "packets count 14 B more", "before a link of 1 Mbit/s"]
+    root = ["rate 1 Mbit/s", "overhead of 14 B per packet", "before a link of 1 Mbit/s"]
     assert _tree(NESTED) == Node("root", root, [home, guests])
 
 

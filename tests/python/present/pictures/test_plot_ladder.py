@@ -84,7 +84,7 @@ def test_each_packet_goes_from_sending_to_its_fate() -> None:
         ("ACK 1, SACK 1001-2001 +1", "no data", (CLIENT, 0.16), (SERVER, 0.21)),
         ("1:1001 (1000)", "retransmission after timeout", (SERVER, 0.3), (CLIENT, 0.35)),
         ("FIN 1, ACK 2001", "dropped: link error", (CLIENT, 0.35), (0.4, 0.39)),
-        ("2001:3001 (1000)", "on its way when the run ends", (SERVER, 0.4), (0.6, 0.4)),
+        ("2001:3001 (1000)", "in flight when the run ends", (SERVER, 0.4), (0.6, 0.4)),
     ]
     (expired,) = [layer for layer in panel.layers if layer.far is None]
     assert (expired.mark.name, rounded(expired.x), list(expired.y)) == ("timer expired", [0.3], [SERVER])
@@ -152,7 +152,7 @@ def test_too_many_packets_are_refused_with_a_time_that_fits(
     one = ("plot", EXAMPLES / "first.toml", "--kind", "ladder")
     assert lasthop_main(*one) == 2
     error = capsys.readouterr().err
-    assert f"has room for {MOST_ARROWS}" in error
+    assert f"holds at most {MOST_ARROWS}" in error
     assert "--from" in error
     until = error.partition("(--to ")[2].split()[0]
     assert lasthop_main(*one, "--to", until, "--out", "fits.svg") == 0
@@ -163,10 +163,10 @@ def test_too_many_packets_are_refused_with_a_time_that_fits(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--kind", "ladder,cwnd"), ["'ladder' shares no axis", "draw it alone"]),
+        (("--kind", "ladder,cwnd"), ["'ladder' cannot be combined", "draw it alone"]),
         (
             ("--kind", "ladder", "--from", "0.06", "--to", "0.08"),
-            ["no packet of bulk-tcp is sent then", "--from"],
+            ["bulk-tcp sends no packet in this part", "--from"],
         ),
         (("--kind", "ladder", "--over", "replications"), ["'ladder' cannot be drawn over replications"]),
     ],

@@ -85,8 +85,8 @@ def test_many_hops_that_look_alike_are_one(tmp_path: Path, subscribers: int, lin
     assert len(shared.children) == lines
     if lines == 1:
         (line,) = shared.children
-        assert line.title == f"line-01 … line-{subscribers:02} ({subscribers} alike)"
-        assert line.hosts[0].title == f"home-01 … home-{subscribers:02} ({subscribers} alike)"
+        assert line.title == f"line-01 … line-{subscribers:02} ({subscribers} equal)"
+        assert line.hosts[0].title == f"home-01 … home-{subscribers:02} ({subscribers} equal)"
         assert [arrow.label for arrow in drawn.arrows] == [f"{subscribers} × bulk-tcp"]
 
 
@@ -104,7 +104,7 @@ def test_a_hop_that_differs_stays_by_itself(tmp_path: Path) -> None:
     )
     file.write_text(text, encoding="utf-8")
     (shared,) = network(file).root.children
-    assert [line.title for line in shared.children] == ["line-01", "line-02 … line-05 (4 alike)"]
+    assert [line.title for line in shared.children] == ["line-01", "line-02 … line-05 (4 equal)"]
 
 
 def test_a_further_way_to_a_host_is_dashed_and_taken_only_by_its_flows(tmp_path: Path) -> None:
@@ -207,4 +207,4 @@ def test_the_command_draws_it_without_a_run_and_refuses_times(
         assert main(["plot", str(HOME), "--kind", "network", "--width", width, "--out", out]) == 0
         assert Path(out).stat().st_size > 1000
     assert main(["plot", str(HOME), "--kind", "network", "--from", "1"]) == 2
-    assert "--kind network shows the network, not a run; leave --from out." in capsys.readouterr().err
+    assert "--kind network shows the network, not a run; omit --from." in capsys.readouterr().err

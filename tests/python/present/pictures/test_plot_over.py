@@ -125,8 +125,8 @@ def test_over_replications_pictures_are_drawn_on_paper_and_on_screen(over: Path)
         (("--y", "elapsed_s"), ["--y is for plots of results"]),
         (("--flow", "tow"), ["did you mean 'two'"]),
         (("--from", 1000), ["--from 1000", "the run ends at"]),
-        (("--caption", "there.txt"), ["there.txt exists", "--caption"]),
-        (("--caption", "a.png", "--out", "a.png"), ["a.png exists, or is the picture"]),
+        (("--caption", "there.txt"), ["there.txt already exists", "--caption"]),
+        (("--caption", "a.png", "--out", "a.png"), ["a.png already exists, or is the picture"]),
     ],
 )
 def test_what_cannot_be_drawn_over_replications_is_said(
@@ -146,11 +146,11 @@ def test_more_lines_than_colours_and_a_flow_that_is_alone_are_refused(
     levels = "\n".join(f"l{number} = {{}}" for number in range(4))
     over.write_text(OVER + levels, encoding="utf-8")
     assert lasthop_main("plot", over, "--over", "replications") == 2
-    assert "10 cells are chosen, but a reader can tell only 7 lines apart" in capsys.readouterr().err
+    assert "a picture can show at most 7 cells, not 10" in capsys.readouterr().err
     alone = OVER[: OVER.index('[[flow]]\nkind = "bulk-tcp"\nname = "two"')]
     over.write_text(alone, encoding="utf-8")
     assert lasthop_main("plot", over, "--over", "replications", "--kind", "fairness") == 2
-    assert "needs several flows that share the link at a time" in capsys.readouterr().err
+    assert "no flows share the link at the same time" in capsys.readouterr().err
     assert lasthop_main("plot", over, "--over", "replications", "--out", "alone.png") == 0
 
 

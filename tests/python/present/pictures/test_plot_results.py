@@ -245,7 +245,7 @@ def test_a_metric_of_runs_stands_beside_one_of_flows_where_flows_are_not_told_ap
     )
     assert chart.second is not None
     assert [list(group.values) for group in chart.second.panels[0].groups] == [[0.1] * 3, [0.2] * 3]
-    with pytest.raises(InputError, match="no table has it together with a and role"):
+    with pytest.raises(InputError, match="no table contains this metric together with a and role"):
         read_chart(folder, ResultRequest(y="elapsed_s", y2="fairness_jain", x="a", kind="line"))
 
 
@@ -318,20 +318,20 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--only", "iw=5"), ["has no level '5'", "Levels: 3, 4, 10"]),
         (("--role", "tpc"), ["--role tpc", "Roles: download"]),
         (("--kind", "boxes"), ["did you mean 'box'"]),
-        (("--kind", "classes"), ["one run", "scenario file"]),
-        (("--kind", "queue"), ["one run", "scenario file", "--over replications"]),
+        (("--kind", "classes"), ["a single run", "scenario file"]),
+        (("--kind", "queue"), ["a single run", "scenario file", "--over replications"]),
         (("--kind", "cdf", "--x", "link"), ["--x link", "--hue"]),
         (("--whiskers", "extremes"), ["--whiskers extremes", "--kind box"]),
         (("--y2", "timeuts"), ["--y2 timeuts", "did you mean 'timeouts'"]),
         (("--y", "timeouts", "--y2", "timeouts"), ["--y2 timeouts", "on the left axis"]),
-        (("--y2", "timeouts", "--kind", "cdf"), ["--y2 timeouts", "a cdf has no second axis"]),
+        (("--y2", "timeouts", "--kind", "cdf"), ["--y2 timeouts", "the kind cdf has no second axis"]),
         (("--ratio", "link"), ["--ratio link", "FACTOR=LEVEL/LEVEL"]),
         (("--ratio", "lnk=clean/lossy"), ["no factor 'lnk'", "did you mean 'link'"]),
-        (("--ratio", "link=clean/clean"), ["no pair of different levels", "link=clean/lossy"]),
+        (("--ratio", "link=clean/clean"), ["not a pair of different levels", "link=clean/lossy"]),
         (("--ratio", "link=clean/lossy", "--x", "link"), ["--x link", "choose another factor"]),
-        (("--y", "jitter_p50_ms"), ["none of the chosen rows"]),
-        (("--replication", "1"), ["--replication", "results folder"]),
-        (("--flow", "download"), ["--flow", "results folder"]),
+        (("--y", "jitter_p50_ms"), ["none of the selected rows"]),
+        (("--replication", "1"), ["--replication", "folder of results"]),
+        (("--flow", "download"), ["--flow", "folder of results"]),
         (("--out", "pictures"), ["--out pictures", ".png, .svg, .pdf"]),
     ],
 )
@@ -400,7 +400,7 @@ def test_a_factor_called_like_a_column_is_the_factor(tmp_path: Path, lasthop_mai
     assert lasthop_main("run", EXAMPLES / "web-page.toml", "--replications", 1, "--out", out, "--quiet") == 0
     chart = read_chart(out, ResultRequest(y="elapsed_s", x="protocol", hue="window", role="main"))
     assert chart.x_levels == ["http1.0"]  # only there the main object has a connection of its own
-    assert chart.notes[0] == "Values of 1 replication: there are no intervals."
+    assert chart.notes[0] == "Values of 1 replication, without intervals."
 
 
 def results_of(folder: Path, runs: Sequence[Mapping[str, object]]) -> Path:
@@ -440,7 +440,7 @@ def test_of_many_combinations_some_have_a_panel_and_it_is_said(tmp_path: Path) -
     assert (chart.x, chart.hue, len(chart.panels)) == ("c", "b", 12)
     assert chart.notes[1:] == [
         "A replication's value is the mean over its flows of the same role.",
-        "The first 12 of 20 combinations of a are shown; choose others with --only.",
+        "The first 12 of 20 combinations of a are shown; select others with --only.",
     ]
     assert values(chart)["c0", "b0"] == [1, 2, 3]  # two flows of a replication count as one value
     each = read_chart(tmp_path, ResultRequest(kind="cdf", only=("a=a0,b=b0",)))
@@ -468,7 +468,7 @@ def test_a_ratio_is_of_equal_replications(tmp_path: Path, kind: str) -> None:
         "ratio of elapsed time, a 8/s\u00a0/\u00a04/s",
         "made-elapsed_s-ratio",
     )
-    assert "4 values have no partner, or 0, and are left out." in chart.notes
+    assert "4 values are omitted because their partner is missing or 0." in chart.notes
     (axes, *_) = chart_figure(chart, "column").axes
     assert (axes.get_xlabel() if kind == "cdf" else axes.get_ylabel().replace("\n", " ")) == chart.title
 
@@ -522,7 +522,7 @@ def test_missing_values_are_counted(tmp_path: Path) -> None:
     assert read_chart(folder, ResultRequest()).y == "throughput_Bps"  # of those that are cut there is no time
     chart = read_chart(folder, ResultRequest(y="elapsed_s"))
     assert chart.x_levels == ["64k", "128k", "1000k"]
-    assert "6 of 18 rows have no elapsed time and are left out." in chart.notes
+    assert "6 of 18 rows have no elapsed time and are omitted." in chart.notes
 
 
 @pytest.mark.parametrize(

@@ -77,4 +77,4 @@ def test_a_part_is_counted_alone(
     assert lasthop_main(*one, "--to", 0.05, "--caption", "sizes.txt", "--out", "sizes.svg") == 0
     assert "Down packets against size of IP packets" in Path("sizes.txt").read_text(encoding="utf-8")
     assert lasthop_main(*one, "--from", 0.06, "--to", 0.08) == 2
-    assert "sends nothing then" in capsys.readouterr().err
+    assert "sends none; draw goodput" in capsys.readouterr().err
