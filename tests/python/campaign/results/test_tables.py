@@ -304,7 +304,7 @@ def test_what_is_zero_throughout_has_no_column_in_the_table_of_a_plain_scenario(
     )
     (view,) = generic_table(generic_summary(rows.lazy(), None, FACTORS), FACTORS).tables
     assert view.head == ["link", "variant", "flow", "elapsed time (s)", "retransmissions"]
-    assert view.title == "Medians; zero throughout: timeouts"
+    assert view.title == "Medians; always zero: timeouts"
 
 
 @pytest.mark.parametrize(

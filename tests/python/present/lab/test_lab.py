@@ -150,7 +150,7 @@ def test_any_layout_keeps_its_comments_and_gets_the_value(layout: str, kbits: in
 
 
 def test_what_is_not_in_the_text_is_not_changed() -> None:
-    with pytest.raises(InputError, match=r"`flow.3.bytes` does not stand in this text"):
+    with pytest.raises(InputError, match=r"`flow.3.bytes` is not set in this text"):
         edit(SCENARIO, "flow.3.bytes", "1 kB", {})
     with pytest.raises(InputError, match="not valid TOML"):
         edit("[", "mtu", "1500 B", {})
@@ -715,7 +715,7 @@ def test_errors_stand_at_their_lines_and_the_last_good_picture_stays(page: webdr
 
 def test_a_pinned_run_is_drawn_and_named_beside_the_next(page: webdriver.Chrome) -> None:
     page.find_element(By.ID, "pin").click()
-    assert "Nothing has changed" in page.find_element(By.CLASS_NAME, "changed").text
+    assert "No changes since the pinned run" in page.find_element(By.CLASS_NAME, "changed").text
     after(
         page,
         lambda: Select(page.find_element(By.CSS_SELECTOR, "[data-factor=queue]")).select_by_value("long"),
