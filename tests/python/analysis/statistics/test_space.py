@@ -253,7 +253,7 @@ def test_what_is_wrong_is_told(
         (("run", file, "--only", "rate=1kbit/s"), "factor 'rate' has no level '1kbit/s'; did you mean"),
         (("run", file, "--points", 9000), "more than 10000 cells"),
         (
-            ("sensitivity", results, "--metric", "elapsed_s"),
+            ("results", "factors", results, "--metric", "elapsed_s"),
             "8 points, which is too few for Sobol indices: run the scenario with --points",
         ),
         (("results", "factors", results, "--metric", "elapsed"), "--metric elapsed: "),
