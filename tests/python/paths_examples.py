@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "guides" / "paths"
-HOME, PARKING_LOT = DOCS / "home.toml", DOCS / "parking-lot.toml"
+DATA = Path(__file__).resolve().parent / "paths"
+HOME, PARKING_LOT = DATA / "home.toml", DATA / "parking-lot.toml"
 
 
 def backhaul(subscribers: int) -> str:

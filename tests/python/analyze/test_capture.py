@@ -327,7 +327,7 @@ def test_a_failure_leaves_nothing(
             (Path(folder) / "server.pcapng").write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lasthop.commands.options.select_cell", lambda *_: FullDisk())
+    monkeypatch.setattr("lasthop.commands.one_run.select_cell", lambda *_: FullDisk())
     assert lasthop_main("export", "kulve2003", "--replication", 1, "--out", "out") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert not Path("out").exists()
@@ -371,5 +371,5 @@ def test_a_snap_length_without_captures_is_refused(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("study", "run", "kulve2003", "--snaplen", 96, "--out", "out") == 2
-    assert "give --pcap too" in capsys.readouterr().err
+    assert "add --pcap" in capsys.readouterr().err
     assert not Path("out").exists()

@@ -152,7 +152,7 @@ def test_a_file_names_a_class_in_its_folder(tmp_path: Path) -> None:
         ("python:user_algorithms.Renoo", "did you mean 'python:user_algorithms.Reno'"),
         ("python:user_algorithms.Plain", "no class 'Plain' that derives from lasthop.CongestionControl"),
         ("python:user_algorithms.NotAnAlgorithm", "no class 'NotAnAlgorithm'"),
-        ("rust:mine", "code of the Rust program"),
+        ("rust:mine", "code of a Rust program"),
     ],
 )
 def test_a_wrong_name_is_an_error_before_the_run(name: str, message: str) -> None:
@@ -164,7 +164,7 @@ def test_a_wrong_name_is_an_error_before_the_run(name: str, message: str) -> Non
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("python:Mine", "is incomplete"), ("ruby:mine.Mine", "names no code of yours"), ("cubix", "cubic")],
+    [("python:Mine", "is incomplete"), ("ruby:mine.Mine", "does not name custom code"), ("cubix", "cubic")],
 )
 def test_what_is_no_name_is_an_error_of_the_scenario(name: str, message: str) -> None:
     with pytest.raises(lasthop.ScenarioError, match=message):
@@ -334,7 +334,7 @@ def test_ctrl_c_is_no_fault_of_the_code_that_happens_to_run(lasthop_main: Callab
 
 
 def test_the_error_of_a_class_that_cannot_be_instantiated_gives_the_reason() -> None:
-    with pytest.raises(lasthop.UserCodeError, match="Unmade cannot be made: KeyError: 'configuration'"):
+    with pytest.raises(lasthop.UserCodeError, match="cannot create python:user_algorithms.Unmade: KeyError: 'configuration'"):
         records(keys(tcp={"congestion_control": user_algorithms.Unmade}))
 
 
@@ -353,7 +353,7 @@ def test_a_packet_that_is_not_there_is_an_error(kind: type, message: str) -> Non
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [(user_algorithms.Past, "does not lie ahead"), (user_algorithms.Huge, "1472 at most")],
+    [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "1472 at most")],
 )
 def test_wishes_that_cannot_be_granted_are_errors(kind: type, message: str) -> None:
     flow = {"kind": "own", "code": kind, "protocol": "udp", "name": "own"}

@@ -507,7 +507,7 @@ def test_a_complete_campaign_runs_nothing_again(precise: Path, capsys: pytest.Ca
     assert (precise / "flows.parquet").stat().st_mtime_ns == before
     assert main(["results", "size", str(precise)]) == EXIT_OK
     printed = capsys.readouterr().out
-    assert f"{runs} asked for, {runs} there, 0 missing" in printed
+    assert f"{runs} requested, {runs} stored, 0 missing" in printed
     assert f"until       {RULE[1]} at 95 %" in printed
 
 

@@ -473,7 +473,7 @@ def test_a_connection_that_never_opens_is_given_up_after_as_many_syns(tmp_path: 
 
 def test_nothing_to_compare_with_is_an_error(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
     assert lasthop_main("crosscheck", ROOT / "examples" / "modern.toml", "--no-model") == 2
-    assert "nothing to compare with" in capsys.readouterr().err
+    assert "leaves no engine to compare" in capsys.readouterr().err
 
 
 def test_the_example_runs_on_the_model_and_follows_the_kernel(tmp_path: Path, lasthop_main: Main) -> None:

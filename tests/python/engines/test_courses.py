@@ -58,7 +58,7 @@ def test_a_scenario_that_names_what_was_drawn_has_the_same_run(lasthop_main: Mai
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--course", "up"], "there are 4; choose by --only"),
+        (["--course", "up"], "there are 4 cells; choose one with --only"),
         ([*ONE, "--course", "sideways"], "Give 'down' or 'up'"),
         ([*ONE, "--course", "cable-up"], "there is no hop"),
         ([*ONE, "--course", "up", "--over", "replications"], "leave out --over"),

@@ -252,7 +252,7 @@ def test_a_control_that_the_engine_lacks_is_an_error(
         ([f"{FAULTS}:FillBuffers"], "did you mean 'python:planted_faults.FillsBuffers'"),
         (["reno", "--against", "cubik"], "did you mean 'cubic'"),
         (["reno", "--against", ","], "--against: missing a congestion control"),
-        ([f"{FAULTS}:FillsBuffers", "--cluster", "local:2"], "FillsBuffers is code of your own"),
+        ([f"{FAULTS}:FillsBuffers", "--cluster", "local:2"], "the scenario uses your own code FillsBuffers"),
         (["reno", "--cluster", "locl:2"], "did you mean local:4"),
         (["reno", "--cluster", "local:2", "--jobs", "2"], "leave out one of them"),
         (["reno", "--out", "occupied"], "does not contain a dossier"),

@@ -81,10 +81,11 @@ def test_the_command_that_a_copied_example_prints_can_run(
             monkeypatch.chdir(step[1])
     assert program == "lasthop"
     # All but the work itself: options, files and, in the folder where it begins, programs are looked at.
-    context = click.Context(cli)
-    command = cli.get_command(context, arguments[0])
-    assert command is not None
-    given = command.make_context(arguments[0], arguments[1:], parent=context).params
+    words = ["check", "run", *arguments[1:]] if arguments[0] == "check" else arguments
+    context, command = click.Context(cli), commands_of(cli)[words.pop(0)]
+    if isinstance(command, click.Group):
+        command = commands_of(command)[words.pop(0)]
+    given = command.make_context(arguments[0], words, parent=context).params
     loaded = load(Path(given.get("file") or given["files"][0]))
     ENGINES[given["engine"]].check(loaded.study, loaded.study.cells)
     assert (arguments[0] == "check") == (loaded.claims is not None)
