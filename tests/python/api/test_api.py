@@ -189,7 +189,7 @@ def test_pictures_show_themselves_and_are_saved(results: lasthop.Results, tmp_pa
     assert apart.figure.texts
     file = drawing.save(tmp_path / "run.svg")
     assert file.read_text(encoding="utf-8").startswith("<?xml")
-    with pytest.raises(lasthop.InputError, match="nothing is overwritten"):
+    with pytest.raises(lasthop.InputError, match="is not overwritten"):
         drawing.save(file)
     with pytest.raises(lasthop.InputError, match="did you mean 'cwnd'"):
         results.plot.over_time("cwmd", only="queue=short")

@@ -344,7 +344,10 @@ def test_the_answer_says_how_precise_it_is(precise: Path, capsys: pytest.Capture
         "median(elapsed_s) of download within 0.4 % at 95 %: queue n median of elapsed time (s) within met"
         in text
     )
-    assert f"2 of 2 cells are precise; {least} to {most} replications, {least + most} runs in all." in text
+    assert (
+        f"2 of 2 cells are precise; {least} to {most} replications per cell, {least + most} runs in total."
+        in text
+    )
     assert "[95 % interval over all looks]" in text
 
 
@@ -354,7 +357,7 @@ def test_the_report_says_how_precise_it_is(precise: Path) -> None:
     assert '<a class="badge good" href="#precision">2 of 2 cells precise</a>' in page
     assert "median(elapsed_s) of download within 0.4 % at 95 %<span" in page
     assert f"2 combinations, each run {least} to {most} times." in page
-    assert f"1 set of {least} to {most} per cell, {least + most} runs in all" in page
+    assert f"1 set of {least} to {most} per cell, {least + most} runs in total" in page
 
 
 def test_comparisons_and_analyses_of_variance_take_the_common_replications(
@@ -521,7 +524,7 @@ def test_the_cap_ends_what_is_not_precise_and_says_so(
     assert (manifest["until"]["replications"], manifest["until"]["short"]) == ([12, 12], [0, 1])
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        "NOT precise: 2 of 2 cells stopped at 12 replications, the most allowed (queue=short, queue=long). "
+        "NOT precise: 2 of 2 cells stopped at the maximum of 12 replications (queue=short, queue=long). "
         "To continue, repeat the command with more --replications."
     ) in text
     assert not pl.read_csv(tmp_path / "precision.csv")["met"].any()
