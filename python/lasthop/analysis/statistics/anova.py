@@ -432,7 +432,9 @@ def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
         place = _cell({name: row[name] for name in names})
         value = row[table.response]
         what = "no value" if value in (None, "") else f"the value '{value}', which is not a finite number,"
-        others = f" (and in {counted(bad.sum() - 1, 'other row')})" if bad.sum() > 1 else ""
+        others = (
+            f" (and in {counted(len(bad.arg_true()) - 1, 'other row')})" if len(bad.arg_true()) > 1 else ""
+        )
         raise InputError(f"{table.response} has {what} in {place}{others}. {table.advice}".rstrip())
     return numbers
 
