@@ -427,14 +427,12 @@ def numbers_of(table: Table, names: Sequence[str]) -> pl.Series:
     column = table.frame[table.response]
     numbers = column.cast(pl.Float64, strict=False)
     bad = (~numbers.is_finite()).fill_null(value=True)
-    if bad.any():
-        row = table.frame.row(bad.arg_true()[0], named=True)
+    if rows := bad.arg_true().to_list():
+        row = table.frame.row(rows[0], named=True)
         place = _cell({name: row[name] for name in names})
         value = row[table.response]
         what = "no value" if value in (None, "") else f"the value '{value}', which is not a finite number,"
-        others = (
-            f" (and in {counted(len(bad.arg_true()) - 1, 'other row')})" if len(bad.arg_true()) > 1 else ""
-        )
+        others = f" (and in {counted(len(rows) - 1, 'other row')})" if len(rows) > 1 else ""
         raise InputError(f"{table.response} has {what} in {place}{others}. {table.advice}".rstrip())
     return numbers
 
