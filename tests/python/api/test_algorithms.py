@@ -353,7 +353,7 @@ def test_a_packet_that_is_not_there_is_an_error(kind: type, message: str) -> Non
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "1472 at most")],
+    [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "carries at most 1472")],
 )
 def test_wishes_that_cannot_be_granted_are_errors(kind: type, message: str) -> None:
     flow = {"kind": "own", "code": kind, "protocol": "udp", "name": "own"}

@@ -413,7 +413,7 @@ def test_persistent_congestion_and_its_probes_are_explained(
     scenario.write_text(OUTAGE)
     assert lasthop_main("explain", scenario) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "Persistent congestion: all that was sent for longer than three probe timeouts was lost" in output
+    assert "Persistent congestion: all packets sent over more than three probe timeouts were lost" in output
     assert "Probe timeout, 3 in a row (RFC 9002, section 6.2)" in output
     assert "(persistent congestion" not in output
     assert "(1 x persistent congestion)" in output

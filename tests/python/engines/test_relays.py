@@ -81,7 +81,7 @@ def test_stories_captures_and_pictures_have_the_relay(
 ) -> None:
     assert lasthop_main("explain", split, "--flow", "file") == 0
     story = capsys.readouterr().out
-    assert "file: data from server to ship, through a relay." in story
+    assert "file: data from server to ship through a relay." in story
     assert "file/peer-side: TCP, server to geo-relay" in story
     assert "file/host-side: TCP, geo-relay to ship" in story
     assert lasthop_main("export", split, "--out", tmp_path / "captures") == 0

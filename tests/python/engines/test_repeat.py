@@ -250,9 +250,9 @@ def test_other_influences_on_results_are_reported(
     command = [*repeat, "--server", f"python3 -m http.server $PORT -d {tmp_path / 'www'}", "--", "true"]
     assert lasthop_main(*command) in (0, 3)
     assert (
-        "Note: these results are of true and python3 as they are now. lasthop does not see other files "
-        f"that they read, the value of $PORT and the contents of {tmp_path / 'www'}: name it with --input "
-        "('input' in a scenario), or run all anew with --overwrite.\n"
+        "Note: these results are for the current true and python3. lasthop cannot detect changes in other "
+        f"files that they read, the value of $PORT and the contents of {tmp_path / 'www'}: use --input "
+        "('input' in a scenario), or run all again with --overwrite.\n"
     ) in capsys.readouterr().out
     assert lasthop_main(*repeat, "--input", link, "--", "true") in (0, 3)
     assert "lasthop cannot detect" not in capsys.readouterr().out
@@ -285,7 +285,7 @@ def test_a_program_that_fails_has_its_own_words_and_may_give_an_exit_code(
     assert "in the first of them, rate=slow, replication 1:\n  xxx" in output
     assert "\n  no \N{REPLACEMENT CHARACTER}such page\n" in output
     assert output.count("such page") == 1
-    query = re.search(r"^To list them all: lasthop (query .*)", output, re.MULTILINE)
+    query = re.search(r"^To list them all: lasthop (results query .*)", output, re.MULTILINE)
     assert query is not None
     assert lasthop_main(*shlex.split(query[1])) == 0
     assert capsys.readouterr().out.count("such page") == 4
@@ -408,7 +408,7 @@ def test_several_servers_have_names_and_what_they_say_to_each_other_is_no_flow(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "What is to be repeated?"),
+        ([], "Missing COMMAND: give the command to repeat"),
         (["--command", "curl"], "--command curl: write NAME=COMMAND"),
         (["--command", "a=true", "--command", "a=false"], "two commands are called a"),
         (["--command", "a=true", "--", "true"], "leave out the command at the end"),
@@ -443,7 +443,7 @@ def test_a_factor_of_commands_needs_an_unused_name(
     link.write_text(LINK.replace("factor.rate", "factor.command"), encoding="utf-8")
     compared = ["--command", "a=true", "--command", "b=true"]
     assert lasthop_main("shell", "--repeated", "--engine", "live", "--link", link, *compared) == 2
-    assert "has a factor 'command' itself" in capsys.readouterr().err
+    assert "already has a factor 'command'" in capsys.readouterr().err
 
 
 def test_a_link_needs_no_flow(link: Path, tmp_path: Path, lasthop_main: Main) -> None:
@@ -586,7 +586,7 @@ def test_writable_folders_keep_files_and_cpu_cost_is_noted(
     options = ["--link", link, "--only", "rate=fast", "--out", out, "--write", stored, "--cpu-cost", 1]
     assert lasthop_main("shell", "--repeated", *options, "--", "sh", "-c", line) == 0
     assert (
-        "computing takes time in these runs (cpu_cost), so no two of them are the same"
+        "computation takes time in these runs (cpu_cost), so they are not repeatable"
         in capsys.readouterr().out
     )
     assert (stored / "own").is_file()

@@ -222,9 +222,9 @@ def test_connections_of_repeated_programs_are_flows_between_their_hosts(
     [
         (("--host", "laptp=true"), "no host 'laptp'; did you mean 'laptop'?"),
         (("--host", "laptop="), "the command is empty"),
-        (("--", "true"), "Give --host NAME; the hosts are laptop, tv"),
-        (("--host", "tv", "--host", "laptop", "--", "true"), "COMMAND runs on tv already"),
-        (("--server", "tv=true", "--host", "tv", "--", "true"), "a host called tv already"),
+        (("--", "true"), "choose the host that runs the command, one of laptop, tv"),
+        (("--host", "tv", "--host", "laptop", "--", "true"), "COMMAND already runs on tv"),
+        (("--server", "tv=true", "--host", "tv", "--", "true"), "a host tv already exists"),
         (("--host", "tv", "--down", __file__, "--", "true"), "this scenario has no [down]"),
     ],
 )

@@ -223,7 +223,7 @@ def test_after_ctrl_c_the_same_command_goes_on_where_it_stopped(
     words = ("evaluate", "vegas", "--out", "out", "--quiet", "--jobs", "1")
     assert lasthop_main(*words) == 130
     said = re.fullmatch(
-        r"Stopped: (\d+) of (\d+) runs are kept in out/results/loss-response\. Repeat .*\n",
+        r"Stopped: (\d+) of (\d+) runs are stored in out/results/loss-response\. Repeat .*\n",
         capsys.readouterr().err,
     )
     assert said
@@ -254,7 +254,7 @@ def test_a_control_that_the_engine_lacks_is_an_error(
         (["reno", "--against", ","], "--against: missing a congestion control"),
         ([f"{FAULTS}:FillsBuffers", "--cluster", "local:2"], "the scenario uses your own code FillsBuffers"),
         (["reno", "--cluster", "locl:2"], "did you mean local:4"),
-        (["reno", "--cluster", "local:2", "--jobs", "2"], "leave out one of them"),
+        (["reno", "--cluster", "local:2", "--jobs", "2"], "omit one of them"),
         (["reno", "--out", "occupied"], "does not contain a dossier"),
     ],
 )

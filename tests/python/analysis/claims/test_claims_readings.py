@@ -113,7 +113,7 @@ def test_a_factor_whose_levels_are_numbers_stands_for_them_in_a_metric(tmp_path:
             entry("a", 'where = { assumption = "cubc" }'),
             ["readings.toml:2: reading a: there is no level of assumption 'cubc'; did you mean 'cubic'?"],
         ),
-        (entry("a", 'metrics = { abs = "time_s" }'), ["reading a: a metric cannot be called 'abs'"]),
+        (entry("a", 'metrics = { abs = "time_s" }'), ["reading a: 'abs' is not a valid name of a metric"]),
         (entry("a", 'judged_by = "medians"'), ["judged_by is 'medians'; write \"means\", or omit the key"]),
     ],
 )

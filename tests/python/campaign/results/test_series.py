@@ -263,7 +263,7 @@ def test_a_folder_of_results_has_the_series_of_its_runs(
         assert lasthop_main("export", out, *options, "--out", "other.csv") == 2
         return capsys.readouterr().err
 
-    assert "which determines that already" in refused("--seed", "7")
+    assert "already determines this" in refused("--seed", "7")
     assert "has no results of these cells. Its cells: queue=short" in refused("--only", "queue=long")
     assert "a set of 'queue' has 3 replications" in refused("--replication", "4")
     file.write_text(file.read_text(encoding="utf-8").replace("1 MB", "2 MB"), encoding="utf-8")
