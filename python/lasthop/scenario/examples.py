@@ -21,13 +21,13 @@ def list_examples() -> dict[str, Path]:
 
 def find_example(name: str) -> Path:
     """Return the file of an example; raise `InputError` if it does not exist."""
-    known = list_examples()
-    if name not in known:
+    examples = list_examples()
+    if name not in examples:
         raise InputError(
-            f"There is no example '{name}'; did you mean '{nearest(name, known)}'? 'lasthop example list' "
+            f"There is no example '{name}'; did you mean '{nearest(name, examples)}'? 'lasthop example list' "
             "lists them."
         )
-    return known[name]
+    return examples[name]
 
 
 def needed_files(file: Path) -> list[Path]:

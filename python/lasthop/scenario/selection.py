@@ -48,7 +48,7 @@ def parse_levels(
     for part in text.split(","):
         factor, equals, level = (piece.strip() for piece in part.partition("="))
         if not equals:
-            example = next((f"{name}={known[0]}" for name, known in factors.items() if known), "link=e0")
+            example = next((f"{name}={levels[0]}" for name, levels in factors.items() if levels), "link=e0")
             raise InputError(
                 f"{option} {text}: '{part}' is not FACTOR=LEVEL. Write for example {option} {example}."
             )
@@ -57,13 +57,13 @@ def parse_levels(
                 f"{option} {text}: there is no factor '{factor}'; did you mean '{nearest(factor, factors)}'? "
                 f"Factors: {', '.join(factors) or 'none'}."
             )
-        known = factors[factor]
-        level = level if level in known else level.replace(" ", "")  # 64 kbit/s is the level 64kbit/s
-        if level not in known:
-            more = ", ..." if len(known) > _LEVELS_AT_MOST else ""
+        levels = factors[factor]
+        level = level if level in levels else level.replace(" ", "")  # 64 kbit/s is the level 64kbit/s
+        if level not in levels:
+            more = ", ..." if len(levels) > _LEVELS_AT_MOST else ""
             raise InputError(
                 f"{option} {text}: factor '{factor}' has no level '{level}'; did you mean "
-                f"'{nearest(level, known)}'? Levels: {', '.join(known[:_LEVELS_AT_MOST])}{more}."
+                f"'{nearest(level, levels)}'? Levels: {', '.join(levels[:_LEVELS_AT_MOST])}{more}."
             )
         chosen.setdefault(factor, set()).add(level)
     return chosen
@@ -137,10 +137,10 @@ def select_combinations(
     return pl.DataFrame(chosen, schema=combinations.schema)
 
 
-def check_role(role: str, known: Sequence[str]) -> None:
+def check_role(role: str, roles: Sequence[str]) -> None:
     """Raise `InputError` if the results have no flows of this role."""
-    if role not in known:
+    if role not in roles:
         raise InputError(
-            f"--role {role}: this role does not exist; did you mean '{nearest(role, known)}'? "
-            f"Roles: {', '.join(dict.fromkeys(known))}."
+            f"--role {role}: this role does not exist; did you mean '{nearest(role, roles)}'? "
+            f"Roles: {', '.join(dict.fromkeys(roles))}."
         )

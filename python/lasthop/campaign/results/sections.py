@@ -244,12 +244,12 @@ def _numeric(rows: pl.LazyFrame, names: Mapping[str, str]) -> list[str]:
 
 
 def _check(metrics: Sequence[str], tables: Tables) -> None:
-    known = metrics_of(tables)
+    valid = metrics_of(tables)
     for metric in metrics:
-        if metric not in known:
+        if metric not in valid:
             raise InputError(
                 f"--metric {metric}: the results do not have this metric; did you mean "
-                f"'{nearest(metric, known)}'? Metrics: {', '.join(known)}."
+                f"'{nearest(metric, valid)}'? Metrics: {', '.join(valid)}."
             )
 
 

@@ -89,24 +89,24 @@ def parse(text: str) -> Condition:
     return Condition(written, statistic, metric, flow, tolerance, relative, level / 100)
 
 
-def _check(text: str, kind: str, word: str, known: Sequence[str]) -> None:
-    if word in known:
+def _check(text: str, kind: str, word: str, valid: Sequence[str]) -> None:
+    if word in valid:
         return
     if kind == "statistic" and word in ("min", "max"):
         reason = f"no number of replications bounds a {word} on both sides"
     else:
-        reason = f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'?"
+        reason = f"there is no {kind} '{word}'; did you mean '{nearest(word, valid)}'?"
     raise InputError(
-        f'--until "{text}": {reason}. {kind.capitalize()}s: {", ".join(known)}.'.replace("?.", "?")
+        f'--until "{text}": {reason}. {kind.capitalize()}s: {", ".join(valid)}.'.replace("?.", "?")
     )
 
 
 def _size(text: str, metric: str, unit: str) -> float:
     """Return the size of a unit in units of the metric."""
-    known = units_for(metric)
-    if unit in known:
-        return known[unit]
-    named = [name for name in known if name]
+    units = units_for(metric)
+    if unit in units:
+        return units[unit]
+    named = [name for name in units if name]
     if not unit:
         raise InputError(f'--until "{text}": {metric} needs a unit: {", ".join(named)}, or %.')
     guess = (

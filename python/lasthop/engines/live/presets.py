@@ -15,13 +15,13 @@ def presets() -> dict[str, Path]:
 
 def find_link(link: str) -> Path:
     """Return the scenario file for a preset's name or a path."""
-    known = presets()
-    if link in known:
-        return known[link]
+    available = presets()
+    if link in available:
+        return available[link]
     file = Path(link)
     if file.suffix == ".toml" or file.exists():
         return file
     raise InputError(
-        f"--link {link}: there is no preset or file of this name; did you mean '{nearest(link, known)}'? "
-        f"Presets: {', '.join(known)}."
+        f"--link {link}: there is no preset or file of this name; did you mean '{nearest(link, available)}'? "
+        f"Presets: {', '.join(available)}."
     )

@@ -278,14 +278,14 @@ class _Reader:
 
     def _statements(self, name: str, entry: Mapping[str, object]) -> tuple[str, ...]:
         ids = self._list(name, "statements", entry.get("statements", []))
-        known = [sentence.id for sentence in self._sentences]
+        listed = [sentence.id for sentence in self._sentences]
         for own in ids:
-            if not known:
+            if not listed:
                 raise self._error(
                     name, f"statements: {STATEMENTS_FILE} is missing in the folder of {self._file.name}."
                 )
-            if own not in known:
-                reason = f"there is no '{own}' in {STATEMENTS_FILE}; did you mean '{nearest(own, known)}'?"
+            if own not in listed:
+                reason = f"there is no '{own}' in {STATEMENTS_FILE}; did you mean '{nearest(own, listed)}'?"
                 raise self._error(name, f"statements: {reason}")
         return ids
 
@@ -305,11 +305,11 @@ class _Reader:
         self, name: str, key: str, entry: Mapping[str, object], statements: Sequence[Laid]
     ) -> tuple[str, ...]:
         factors = self._list(name, key, entry.get(key, []))
-        known = [*self._design.factors, FLOW]
+        valid = [*self._design.factors, FLOW]
         for factor in factors:
-            if factor not in known:
+            if factor not in valid:
                 raise self._error(
-                    name, f"{key}: there is no factor '{factor}'; did you mean '{nearest(factor, known)}'?"
+                    name, f"{key}: there is no factor '{factor}'; did you mean '{nearest(factor, valid)}'?"
                 )
             fixed = next((laid for laid in statements if factor not in laid.dimensions), None)
             if fixed is not None:
@@ -362,13 +362,13 @@ class _Reader:
         twice = next((name for name in ids if ids.count(name) > 1 or name in elsewhere), None)
         if twice is not None:
             raise self._error(twice, "the id is not unique.")
-        known = {*ids, *elsewhere}
+        valid = {*ids, *elsewhere}
         for claim in claims:
             for other in claim.contradicts:
-                if other not in known:
+                if other not in valid:
                     raise self._error(
                         claim.id,
-                        f"contradicts: there is no claim '{other}'; did you mean '{nearest(other, known)}'? "
+                        f"contradicts: there is no claim '{other}'; did you mean '{nearest(other, valid)}'? "
                         "Add claims of the source that are not in this file to elsewhere.",
                     )
 

@@ -158,9 +158,9 @@ class Alone:
 Statement = Comparison | Trend | Alone
 
 
-def _unknown(kind: str, word: str, known: Sequence[str]) -> ClaimError:
+def _unknown(kind: str, word: str, valid: Sequence[str]) -> ClaimError:
     return ClaimError(
-        f"there is no {kind} '{word}'; did you mean '{nearest(word, known)}'? Valid: {', '.join(known)}."
+        f"there is no {kind} '{word}'; did you mean '{nearest(word, valid)}'? Valid: {', '.join(valid)}."
     )
 
 
@@ -195,17 +195,17 @@ class Vocabulary:
         )
 
     def _select(self, factor: str, word: str) -> list[str]:
-        known = self.factors[factor]
-        if word in known:
+        levels = self.factors[factor]
+        if word in levels:
             return [word]
         if word == "*":
-            return list(known)
+            return list(levels)
         if ".." not in word:
-            raise _unknown(f"level of {factor}", word, known)
+            raise _unknown(f"level of {factor}", word, levels)
         low, high = ends(factor, word)
-        inside = [level for level in known if (value := number(level)) is not None and low <= value <= high]
+        inside = [level for level in levels if (value := number(level)) is not None and low <= value <= high]
         if not inside:
-            raise ClaimError(f"no level of {factor} is within '{word}'. Levels: {', '.join(known)}.")
+            raise ClaimError(f"no level of {factor} is within '{word}'. Levels: {', '.join(levels)}.")
         return inside
 
     def selection(self, chosen: Mapping[str, object]) -> Levels:

@@ -78,13 +78,13 @@ def _contradictions(presentation: Presentation) -> Iterator[tuple[_Place, str]]:
                 if column not in columns:
                     yield ("rows", kind, place, "numbers"), _unknown("column", column, columns)
     for number, heatmap in enumerate(presentation.heatmap):
-        known = dictionary()["runs"] if heatmap.flow is None else [*dictionary()["flows"], *OF_FLOWS]
-        if heatmap.metric not in known:
-            yield ("heatmap", number, "metric"), _unknown("column", heatmap.metric, known)
+        valid = dictionary()["runs"] if heatmap.flow is None else [*dictionary()["flows"], *OF_FLOWS]
+        if heatmap.metric not in valid:
+            yield ("heatmap", number, "metric"), _unknown("column", heatmap.metric, valid)
 
 
-def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    return f"there is no {kind} '{name}'; did you mean '{nearest(name, known)}'?"
+def _unknown(kind: str, name: str, valid: Iterable[str]) -> str:
+    return f"there is no {kind} '{name}'; did you mean '{nearest(name, valid)}'?"
 
 
 def _reason(error: ErrorDetails) -> str:
