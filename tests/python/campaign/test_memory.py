@@ -78,7 +78,7 @@ def test_an_overview_of_a_long_run_is_bounded_and_says_what_it_lacks(long_run: P
     assert (overview.left_out["marks"], overview.left_out["flows"]) == (0, 0)
     omitted = TraceTables.of(overview, Facts.of(cell)).left_out
     assert "are omitted" in omitted
-    assert "every drop, timeout and retransmission" in omitted
+    assert "all drops, timeouts and retransmissions" in omitted
 
 
 def test_a_part_of_a_long_run_has_all_of_its_events(long_run: Path) -> None:

@@ -594,7 +594,9 @@ def test_writable_folders_keep_files_and_cpu_cost_is_noted(
     # In a guest computing takes no time otherwise, and its calls a few microseconds each.
     assert pl.read_parquet(out / "runs.parquet")["program_s"][0] > 0.005
     assert json.loads((out / "manifest.json").read_text(encoding="utf-8"))["repeatable"] is False
-    assert "not repeatable, because computing took time" in (out / "report.html").read_text(encoding="utf-8")
+    assert "not repeatable, because computations take time" in (out / "report.html").read_text(
+        encoding="utf-8"
+    )
     assert lasthop_main("export", out, "--step", "100ms", "--out", "series.csv") == 2
     assert "ran with cpu_cost, so their runs cannot be repeated" in capsys.readouterr().err
 

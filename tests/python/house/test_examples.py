@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from commands import commands_of, ROOT
+from commands import ROOT, commands_of
 from lasthop.commands.cli import cli
 from lasthop.engines.programs import program_of
 from lasthop.engines.registry import ENGINES
