@@ -40,6 +40,7 @@ pub struct Batch {
     flows: Table<FlowRecord>,
     roles: Vec<Cow<'static, str>>,
     pages: Table<PageRecord>,
+    page_roles: Vec<Cow<'static, str>>,
     shorts: Table<ShortRecord>,
     hops: Table<HopRecord>,
     stations: Table<StationRecord>,
@@ -53,6 +54,7 @@ impl Batch {
             flows: Table::default(),
             roles: Vec::new(),
             pages: Table::default(),
+            page_roles: Vec::new(),
             shorts: Table::default(),
             hops: Table::default(),
             stations: Table::default(),
@@ -62,6 +64,8 @@ impl Batch {
 
     pub fn add(&mut self, replication: u64, records: Records) {
         self.roles.extend(self.rule.assign(&records.flows).into_iter().map(Cow::Owned));
+        let page_roles = records.pages.iter().map(|page| self.rule.page(&page.page).to_owned().into());
+        self.page_roles.extend(page_roles);
         self.flows.extend(replication, records.flows);
         self.pages.extend(replication, records.pages);
         self.shorts.extend(replication, records.shorts);
@@ -81,20 +85,26 @@ impl Batch {
 
     /// One row per flow and replication, with its `role` at the end.
     pub fn flows(&self) -> Vec<(&'static str, Column)> {
-        let mut columns = self.flows.columns();
-        columns.push(("role", Column::Text(self.roles.clone())));
-        columns
+        with_roles(self.flows.columns(), &self.roles)
     }
 
     /// The tables and their names: flows, page loads, kinds of short flows, hops, stations, replications.
     pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column)>); 6] {
         [
             ("flows", self.flows()),
-            ("pages", self.pages.columns()),
+            ("pages", with_roles(self.pages.columns(), &self.page_roles)),
             ("shorts", self.shorts.columns()),
             ("hops", self.hops.columns()),
             ("stations", self.stations.columns()),
             ("runs", self.runs.columns()),
         ]
     }
+}
+
+fn with_roles(
+    mut columns: Vec<(&'static str, Column)>,
+    roles: &[Cow<'static, str>],
+) -> Vec<(&'static str, Column)> {
+    columns.push(("role", Column::Text(roles.to_vec())));
+    columns
 }

@@ -6,7 +6,7 @@
 //!
 //! Connections of a page load fall into classes: `main`, and the in-line objects by throughput, from
 //! `inline-1`, the fastest, to the slowest. A connection that carries several objects keeps its name. If the
-//! scenario has several page loads, these roles are preceded by the name of the page load and a slash. The
+//! scenario has several page loads, these roles are preceded by the name of the page load's entry and a slash. The
 //! many clients of one entry of the scenario are all equal, and their role is the name of the entry. That of
 //! a connection that carries a part of a flow is the name of the flow's entry, with the part behind a slash.
 
@@ -19,27 +19,28 @@ use std::collections::BTreeMap;
 /// Flows that start within this time of the first of them start together.
 const TOGETHER_S: f64 = 1.0;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub roles: Roles,
-    pub several_pages: bool,
+    /// The page loads by name, each with the name of its entry.
+    pub pages: BTreeMap<String, String>,
     /// Whether the flows are connections of a real program, which are not comparable with each other.
     pub of_program: bool,
 }
 
 impl Rule {
     pub fn of(scenario: &Scenario) -> Self {
-        let pages = scenario.applications();
-        let pages = pages.iter().filter(|instance| instance.config.page().is_some()).count();
+        let instances = scenario.applications();
+        let pages = instances.into_iter().filter(|instance| instance.config.page().is_some());
         Self {
             roles: scenario.roles,
-            several_pages: pages > 1,
+            pages: pages.map(|instance| (instance.name, instance.group)).collect(),
             of_program: scenario.real_program().is_some(),
         }
     }
 
     /// The role of each flow of a replication; `flows` are in the order of the scenario.
-    pub fn assign(self, flows: &[FlowRecord]) -> Vec<String> {
+    pub fn assign(&self, flows: &[FlowRecord]) -> Vec<String> {
         let mut pages: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let (mut transfers, mut streams) = (Vec::new(), Vec::new());
         let mut roles: Vec<String> = flows.iter().map(|flow| flow.flow.clone()).collect();
@@ -61,7 +62,7 @@ impl Rule {
             }
         }
         for (page, rows) in pages {
-            let prefix = if self.several_pages { format!("{page}/") } else { String::new() };
+            let prefix = if self.pages.len() > 1 { format!("{}/", self.page(page)) } else { String::new() };
             for (row, class) in page_classes(flows, &rows) {
                 roles[row] = format!("{prefix}{class}");
             }
@@ -77,7 +78,12 @@ impl Rule {
         roles
     }
 
-    fn transfer_roles(self, flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
+    /// The role of a page load: the name of its entry.
+    pub fn page<'a>(&'a self, name: &'a str) -> &'a str {
+        self.pages.get(name).map_or(name, String::as_str)
+    }
+
+    fn transfer_roles(&self, flows: &[FlowRecord], rows: &[usize]) -> Vec<(usize, String)> {
         match self.roles {
             Roles::ByName => Vec::new(),
             Roles::ByElapsed => ranked_by_elapsed(flows, rows.to_vec()),

@@ -31,7 +31,7 @@ fn started<const N: usize>(mut flows: [FlowRecord; N], starts: [f64; N]) -> [Flo
 }
 
 fn roles(rule: Roles, flows: &[FlowRecord]) -> Vec<String> {
-    Rule { roles: rule, several_pages: false, of_program: false }.assign(flows)
+    Rule { roles: rule, pages: BTreeMap::new(), of_program: false }.assign(flows)
 }
 
 #[test]
@@ -130,9 +130,22 @@ fn in_line_objects_are_classed_by_throughput() {
     }
 }
 
+fn pages(names: &[(&str, &str)]) -> BTreeMap<String, String> {
+    names.iter().map(|&(name, entry)| (name.to_owned(), entry.to_owned())).collect()
+}
+
+#[test]
+fn page_loads_of_one_entry_share_their_roles() {
+    let pages = pages(&[("web-1", "web"), ("web-2", "web")]);
+    let rule = Rule { roles: Roles::ByName, pages, of_program: false };
+    assert_eq!(["web-1", "web-2"].map(|page| rule.page(page)), ["web", "web"]);
+    let flows = [tcp("web-1/main", 1.0), tcp("web-2/main", 1.0), tcp("web-2/inline-3", 1.0)];
+    assert_eq!(rule.assign(&flows), ["web/main", "web/main", "web/inline-1"]);
+}
+
 #[test]
 fn several_page_loads_stand_before_their_classes_and_shared_connections_keep_their_names() {
-    let rule = Rule { roles: Roles::ByName, several_pages: true, of_program: false };
+    let rule = Rule { roles: Roles::ByName, pages: pages(&[("a", "a"), ("b", "b")]), of_program: false };
     assert_eq!(rule.assign(&[tcp("a/main", 1.0), tcp("b/connection-1", 1.0)]), ["a/main", "b/connection-1"]);
     // This also holds if only one of them got as far as a connection.
     assert_eq!(rule.assign(&[tcp("a/main", 1.0)]), ["a/main"]);
@@ -145,7 +158,7 @@ fn by_name_uses_the_names_of_the_flows() {
 
 #[test]
 fn connections_of_a_real_program_keep_their_names() {
-    let rule = Rule { roles: Roles::ByName, several_pages: false, of_program: true };
+    let rule = Rule { roles: Roles::ByName, pages: BTreeMap::new(), of_program: true };
     let flows = ["tcp-1", "tcp-2"].map(|name| FlowRecord { application: "curl".into(), ..tcp(name, 1.0) });
     assert_eq!(rule.assign(&flows), ["tcp-1", "tcp-2"]);
 }

@@ -29,7 +29,7 @@ from lasthop.studies.claims.design import Key
 from lasthop.studies.claims.language import REPLICATION, ClaimError, ends, number
 
 _FILES = {"runs": RUNS, "pages": PAGES, "shorts": SHORTS, "flows": FLOWS, "hops": HOPS, "stations": STATIONS}
-_WHO = {"pages": "page", "shorts": "application", "flows": "role", "hops": PLACE, "stations": PLACE}
+_WHO = {"pages": "role", "shorts": "application", "flows": "role", "hops": PLACE, "stations": PLACE}
 """The column that identifies the rows of a replication."""
 _PAIRED_BY = ["set", "replication"]
 _CELL, _NUMBER, _VALUE = "_cell", "_number", "_value"

@@ -41,7 +41,7 @@ def timed(flows: pl.DataFrame, pages: pl.DataFrame | None) -> list[Timed]:
         return things
     whole = whole_flows(flows.lazy())
     if pages is not None:
-        loads = pages.with_columns(role=pl.col("page"))
+        loads = pages
         things.append(Timed("Page loads", "response_time_s", loads))
         whole = outside_pages(whole, pages.lazy())
     transfers = whole.filter(pl.col("protocol").is_in(TRANSFER_PROTOCOLS)).collect()

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 REPLICATION_COLUMNS = ("set", "replication")
-_WHO = {RUNS: "", PAGES: "page", SHORTS: "application", FLOWS: "role", HOPS: PLACE, STATIONS: PLACE}
+_WHO = {RUNS: "", PAGES: "role", SHORTS: "application", FLOWS: "role", HOPS: PLACE, STATIONS: PLACE}
 """The tables in which a response is searched, in order, and the column that identifies a run's rows."""
 _ROWS = {PAGES: "page loads", SHORTS: "short flows", FLOWS: "flows", HOPS: "hops", STATIONS: "stations"}
 _NAMED_AT_MOST = 5

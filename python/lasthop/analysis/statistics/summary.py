@@ -121,7 +121,7 @@ def generic_summary(
     columns = [factor_column(factor) for factor in factors]
     records: list[tuple[object, ...]] = []
     places = ((hops, PLACE), (stations, PLACE))
-    things = ((programs, PROGRAM), (pages, "page"), (shorts, _HOSTS), (flows, "role"), *places)
+    things = ((programs, PROGRAM), (pages, "role"), (shorts, _HOSTS), (flows, "role"), *places)
     frames = [(frame, who) for frame, who in things if frame is not None]
     names = [*factors, "flow"]
     schemas = [frame.collect_schema() for frame, _ in frames]

@@ -151,7 +151,7 @@ def _with_labels(part: pl.DataFrame, rows: pl.DataFrame, levels: pl.DataFrame) -
         *levels.columns,
         "set",
         "replication",
-        *(name for name in ("flow", "role") if "role" in rows.columns),
+        *(name for name in ("flow", "role") if "flow" in rows.columns),
     ]
     labels = [column.gather(joined[CELL]) for column in levels]
     own = [name for name in joined.columns if name not in (*front, BATCH, PIECE, CELL)]

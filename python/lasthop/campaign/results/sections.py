@@ -210,7 +210,7 @@ def _kinds(tables: Tables, *, parts: bool = False) -> list[_Kind]:
     kinds = []
     if tables.pages is not None:
         pages = with_counts(tables.pages, whole)
-        kinds.append(_Kind("Page loads", pages, pl.col("page"), _PAGES, Topic.PAGES, _PAGES[:1]))
+        kinds.append(_Kind("Page loads", pages, pl.col("role"), _PAGES, Topic.PAGES, _PAGES[:1]))
         flows, whole = (outside_pages(own, tables.pages) for own in (flows, whole))
     if tables.shorts is not None:
         shorts, who = tables.shorts, pl.col("application")

@@ -40,6 +40,7 @@ _ADDED = {
             "The name of the flow, or its rank, by which flows of several runs can be compared.",
         )
     ],
+    "pages": [("role", "role", "", "The name of the scenario's entry, which its page loads share.")],
     "runs": [
         ("program", "program", "", "Name of the real program (`lasthop shell`)."),
         (

@@ -352,7 +352,7 @@ def _all_rows(tables: Tables, *, parts: bool) -> list[_Rows]:
     whole = whole_flows(flows)
     pages = None if tables.pages is None else with_counts(tables.pages, whole)
     kinds = [
-        (pages, "page"),
+        (pages, "role"),
         (tables.shorts, "application"),
         (flows if parts else whole, "role"),
         (tables.hops, PLACE),

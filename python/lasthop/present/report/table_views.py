@@ -161,7 +161,7 @@ def unfinished_table(
     """Count page loads and flows that did not complete by cell, role and outcome; `None` if all completed."""
     columns = [factor_column(factor) for factor in factors]
     rows = []
-    frames = [] if pages is None else [pages.with_columns(role=pl.format("{} (page load)", "page"))]
+    frames = [] if pages is None else [pages.with_columns(role=pl.format("{} (page load)", "role"))]
     for frame in (*frames, flows):
         unfinished = frame.filter(pl.col("outcome") != COMPLETED)
         counts = unfinished.group_by([*columns, "role", "outcome"], maintain_order=True).len().collect()
