@@ -19,9 +19,10 @@ from lasthop.commands.table_file import check_output, write_output
 if TYPE_CHECKING:
     from lasthop.campaign.results.sections import Section
 
-_ROWS = 24
-_SENTENCES = 4
-"""Number of lines that a run prints."""
+_LINES = 34
+"""Most lines of the answer after a run: with the other lines of a run it fits on a screen of 40."""
+_ROWS, _SENTENCES = 24, 4
+"""Most rows of a table and most sentences in it."""
 
 
 @click.command("show")
@@ -38,6 +39,7 @@ _SENTENCES = 4
     "Show one row per level of these factors instead of one per cell; values are first averaged over the "
     "other factors, per replication.",
 )
+@only_option("Show only these cells, for example --only link=e0. Repeat the option to add more cells.")
 @click.option(
     "--stat",
     "statistic",
@@ -54,6 +56,7 @@ def show_command(
     folder: Path,
     metrics: tuple[str, ...],
     factors: tuple[str, ...],
+    only: tuple[str, ...],
     statistic: str,
     out: Path | None,
     quiet: bool,
@@ -74,13 +77,19 @@ def show_command(
 
     Example: lasthop results show results/queue --metric throughput_Bps --by queue --stat p95
     """
-    from lasthop.present.answer.folder import check_statistic, columns_of, read_sections, whole_table
+    from lasthop.present.answer.folder import (
+        check_statistic,
+        columns_of,
+        only_cells,
+        read_sections,
+        whole_table,
+    )
     from lasthop.present.answer.show import Shown, answer_lines
 
     if out is not None:
         check_output(out)
     check_statistic(statistic)
-    sections = read_sections(folder, metrics)
+    sections = only_cells(read_sections(folder, metrics), only)
     shown = Shown(statistic, columns_of(factors, sections) or None)
     if out is not None:
         write_output(whole_table(sections, shown), out)
@@ -186,11 +195,17 @@ def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
     from lasthop.present.answer.show import Shown, answer_lines
 
     command = f"lasthop results show {shlex.quote(str(folder))}"
-    precision = _precision(folder, _ROWS, command)
     if sections is None:
-        return [*precision, f"Medians of every cell, with intervals: {command}"]
-    shown = Shown(rows=_ROWS, sentences=_SENTENCES, rest=command)
-    return ["", *answer_lines(sections, shown), *space_lines(folder), *precision, ""]
+        return [*_precision(folder, _ROWS, command), f"Medians of every cell, with intervals: {command}"]
+    rows, sentences = _ROWS, _SENTENCES
+    while True:
+        shown = Shown(rows=rows, sentences=sentences, rest=command)
+        lines = [*answer_lines(sections, shown), *space_lines(folder), *_precision(folder, rows, command)]
+        if len(lines) <= _LINES:
+            return ["", *lines, ""]
+        if rows == 1:
+            return ["", *lines[: _LINES - 1], f"... and {len(lines) - _LINES + 1} more lines: {command}", ""]
+        rows, sentences = rows // 2, max(2, sentences - 1)
 
 
 def _precision(folder: Path, rows: int | None = None, rest: str = "") -> list[str]:

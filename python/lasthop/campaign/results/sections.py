@@ -284,7 +284,8 @@ def _headlines(kind: _Kind, names: Mapping[str, str]) -> Section:
     if kind.title != "Flows":
         compared = [metric for metric in kind.compared if metric in columns]
         return _section(kind, names, metrics, compared, metrics[:1])
-    metrics += _present(kind.rows, [metric for group in OF_KINDS for metric in group if metric in columns])
+    own = [metric for group in OF_KINDS for metric in group if metric in columns]
+    metrics = [*_present(kind.rows, own), *metrics]
     more = [metric for group in _OF_FLOWS.values() for metric in group if metric in columns]
     section = _section(kind, names, metrics, more, ())
     # The duration of a stream is configured, not measured.

@@ -1,6 +1,7 @@
 """The answer of a results folder, for the command line."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ from lasthop.campaign.results.sections import Section, sections
 from lasthop.campaign.results.tables import Tables
 from lasthop.common.errors import InputError, nearest
 from lasthop.present.answer.show import STATISTICS, Shown, statistics
+from lasthop.scenario.selection import select_combinations
 
 
 def read_sections(folder: Path, metrics: Sequence[str] = (), *, parts: bool = False) -> list[Section]:
@@ -19,6 +21,36 @@ def read_sections(folder: Path, metrics: Sequence[str] = (), *, parts: bool = Fa
     """
     finished(folder)
     return sections(Tables.read(folder), metrics, parts=parts)
+
+
+def levels_of(answer: Sequence[Section]) -> dict[str, list[str]]:
+    """Return the levels of each factor by its name."""
+    return {
+        name: pl.concat([section.rows[column] for section in answer]).unique(maintain_order=True).to_list()
+        for column, name in answer[0].factors.items()
+    }
+
+
+def only_cells(answer: Sequence[Section], only: Sequence[str]) -> list[Section]:
+    """Return the sections with the cells that `--only` selects. Raises InputError if it selects none."""
+    if not only:
+        return list(answer)
+    names = dict(answer[0].factors)
+    cells = pl.concat([section.rows.select(list(names)) for section in answer]).unique(maintain_order=True)
+    chosen = select_combinations(cells.rename(names), levels_of(answer), only)
+    chosen = chosen.rename({name: column for column, name in names.items()})
+
+    def keep(rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.join(chosen, on=list(names), how="semi", maintain_order="left")
+
+    return [
+        replace(
+            section,
+            rows=keep(section.rows),
+            compared=[entry._replace(rows=keep(entry.rows)) for entry in section.compared],
+        )
+        for section in answer
+    ]
 
 
 def check_statistic(name: str) -> None:

@@ -25,8 +25,8 @@ from lasthop.present.answer.differences import (
     pairs_of,
     signed_ranks,
 )
-from lasthop.present.answer.folder import read_sections
-from lasthop.scenario.selection import check_role, parse_levels, select_combinations
+from lasthop.present.answer.folder import levels_of, only_cells, read_sections
+from lasthop.scenario.selection import check_role, parse_levels
 
 HOLM, NONE = "holm", "none"
 _NAMED_AT_MOST = 3
@@ -176,21 +176,14 @@ def compare_results(folder: Path, request: Request) -> Compare:
 # ---- What is compared ------------------------------------------------------------------------------------
 
 
-def _levels(sections: Sequence[Section]) -> dict[str, list[str]]:
-    return {
-        name: pl.concat([section.rows[column] for section in sections]).unique(maintain_order=True).to_list()
-        for column, name in sections[0].factors.items()
-    }
-
-
 def _reference(sections: Sequence[Section], text: str) -> tuple[str, str]:
     """Return the factor and the level of the reference."""
-    levels_of = _levels(sections)
-    if not levels_of:
+    levels_by_factor = levels_of(sections)
+    if not levels_by_factor:
         raise InputError(
             f"--reference {text}: the results have no factors, so there are no levels to compare."
         )
-    (factor, levels), *more = parse_levels(text, levels_of, "--reference").items()
+    (factor, levels), *more = parse_levels(text, levels_by_factor, "--reference").items()
     if more or len(levels) > 1:
         raise InputError(
             f"--reference {text}: give a single level of a single factor, such as {factor}={min(levels)}."
@@ -204,16 +197,7 @@ def _column(section: Section, factor: str) -> str:
 
 def _chosen(sections: Sequence[Section], request: Request) -> list[Section]:
     """Return the part of each section that `--only` and `--role` select."""
-    parts = [section.rows for section in sections]
-    columns = list(sections[0].factors)
-    if request.only:
-        names = dict(sections[0].factors)
-        combinations = (
-            pl.concat([rows.select(columns) for rows in parts]).unique(maintain_order=True).rename(names)
-        )
-        chosen = select_combinations(combinations, _levels(sections), request.only)
-        chosen = chosen.rename({name: column for column, name in names.items()})
-        parts = [rows.join(chosen, on=columns, how="semi", maintain_order="left") for rows in parts]
+    parts = [section.rows for section in only_cells(sections, request.only)]
     if request.role is not None:
         check_role(request.role, [role for rows in parts for role in rows[WHO].unique(maintain_order=True)])
         parts = [rows.filter(pl.col(WHO) == request.role) for rows in parts]

@@ -169,6 +169,8 @@ def _table(section: Section, shown: Shown) -> list[str]:
     if scales:
         titles = [section.noun if name == WHO else section.factors[name] for name in labels]
         lines += ["", *_rendered(titles, names[: shown.rows], fields[: shown.rows], scales)]
+        if any(re.search(r"\[\?|\?\]", line) for line in lines):
+            lines.append("?: too few replications to bound this end of the interval.")
         if shown.rows is not None and len(groups) > shown.rows:
             lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
     if without:

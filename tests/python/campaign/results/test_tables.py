@@ -116,6 +116,7 @@ def pages(times: dict[tuple[str, str], list[float | None]]) -> pl.DataFrame:
         "outcome",
         pl.col("elapsed_s").alias("response_time_s"),
         page=pl.lit("home"),
+        role=pl.lit("home"),
     )
 
 

@@ -145,8 +145,8 @@ def test_of_many_cells_a_run_prints_a_bounded_number(
     file.write_text(text[: text.index("[factor.")] + "".join(levels), encoding="utf-8")
     assert lasthop_main("run", file, "--replications", "2", "--out", "out") == 0
     out = capsys.readouterr().out
-    assert "  ... and 36 more rows: lasthop results show out\n" in out
-    assert len(out.splitlines()) < 80
+    assert re.search(r"  ... and \d+ more rows: lasthop results show out\n", out)
+    assert len(out.splitlines()) <= 40
     whole = shown(capsys, "out")
     assert "more rows" not in whole
     assert sum(line.startswith(("1 ", "30 ")) for line in whole.splitlines()) == 4
