@@ -80,7 +80,7 @@ CHAINS = "link=r1,workload=2tcp0udp,variant=eifel+cbi"
 
 
 @pytest.mark.parametrize(
-    ("jobs", "replications", "snap_length"), [(1, 150, None), (2, 150, None), (2, 20, 96)]
+    ("jobs", "replications", "snap_length"), [(1, 150, None), (2, 150, None), (2, 60, 96)]
 )
 def test_sets_and_captures_of_a_chain_go_on_where_they_were_stopped(
     study: _core.Study, tmp_path: Path, jobs: int, replications: int, snap_length: int | None

@@ -81,7 +81,7 @@ def test_the_command_that_a_copied_example_prints_can_run(
             monkeypatch.chdir(step[1])
     assert program == "lasthop"
     # All but the work itself: options, files and, in the folder where it begins, programs are looked at.
-    words = ["check", "run", *arguments[1:]] if arguments[0] == "check" else arguments
+    words = ["check", "run", *arguments[1:]] if arguments[0] == "check" else [*arguments]
     context, command = click.Context(cli), commands_of(cli)[words.pop(0)]
     if isinstance(command, click.Group):
         command = commands_of(command)[words.pop(0)]

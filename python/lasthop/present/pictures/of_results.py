@@ -363,7 +363,8 @@ def _all_rows(tables: Tables, *, parts: bool) -> list[_Rows]:
     for rows, who in kinds:
         if rows is None or (frame := rows.collect()).is_empty():
             continue
-        transfers = [pl.col("protocol").is_in(TRANSFER_PROTOCOLS).alias(_TRANSFER)] if who == "role" else []
+        is_transfer = pl.col("protocol").is_in(TRANSFER_PROTOCOLS).alias(_TRANSFER)
+        transfers = [is_transfer] if "protocol" in frame.columns else []
         names = {column: factor_name(column) for column in factors}
         own = [name for column, name in names.items() if column != name]  # metrics with a factor's name
         named = frame.with_columns(transfers).drop(own, strict=False).rename(names)

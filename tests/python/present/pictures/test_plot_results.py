@@ -330,8 +330,8 @@ def test_the_picture_is_called_after_scenario_and_metric_and_overwrites_nothing(
         (("--ratio", "link=clean/clean"), ["not a pair of different levels", "link=clean/lossy"]),
         (("--ratio", "link=clean/lossy", "--x", "link"), ["--x link", "choose another factor"]),
         (("--y", "jitter_p50_ms"), ["none of the selected rows"]),
-        (("--replication", "1"), ["--replication", "folder of results"]),
-        (("--flow", "download"), ["--flow", "folder of results"]),
+        (("--replication", "1"), ["--replication", "results folder"]),
+        (("--flow", "download"), ["--flow", "results folder"]),
         (("--out", "pictures"), ["--out pictures", ".png, .svg, .pdf"]),
     ],
 )
