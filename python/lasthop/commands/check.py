@@ -120,7 +120,7 @@ def check_command(
       0    every claim is upheld
       4    a claim is not upheld
       5    no claim fails, but one is undecided: its interval extends to both sides
-      3    the live engine left runs that are too late to be valid
+      3    runs of the live engine were too late to be valid
       125  the kernel under test cannot be built; 'git bisect run' skips the commit
 
     Example: lasthop check run upload.toml --baseline baselines/upload --junit verdicts.xml

@@ -96,7 +96,7 @@ class _Commands(LazyGroup):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""
     \b
-    Exit codes: 0 success; 1 output failed; 2 invalid input; 3 the live engine left runs too late;
+    Exit codes: 0 success; 1 output failed; 2 invalid input; 3 live runs were too late to be valid;
     4 a claim, section, script or program failed; 5 undecided; 125 build failed; 130 interrupted.
     Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"
     """,

@@ -307,7 +307,8 @@ def method(compared: Compare) -> str:
         else f" The campaign had a stopping rule: intervals and p hold over its {looks} looks."
     )
     ratios = (
-        " Times and rates are compared by ratios: means are geometric; interval, d_z and p are of logarithms."
+        " For times and rates, the difference is that of the geometric means, its interval is converted from "
+        "that of the ratio, and d_z and p are of logarithms."
         if compared.by_ratios
         else ""
     )

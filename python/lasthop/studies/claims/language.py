@@ -238,6 +238,8 @@ def _syntax(text: str) -> ast.expr:
         raise RecursionError from None
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        if "follows keyword" in reason:
+            reason = f"write '{BASELINE}' before FACTOR=LEVEL, as in p95(elapsed_s, {BASELINE}, flow='call')"
         raise ClaimError(f"'{text}' is not a valid expression: {reason}.") from None
 
 

@@ -39,6 +39,7 @@ def message(folder: Path, body: str) -> str:
         ('holds = "time_s(a) > 1"', ["selection 'a'"]),
         ('holds = "time_s(variant=a, variant=b) > 1"', ["selects variant twice"]),
         ('holds = "time_s(variant=a) ~ 1"', ["is not a valid expression: invalid syntax"]),
+        ('holds = "time_s(variant=a, baseline) < 1"', ["write 'baseline' before FACTOR=LEVEL"]),
         ('holds = "time_s(variant=a) != 1"', ["invalid relation", "Valid: >, <, >=, <=, =="]),
         ('holds = "time_s(variant=a)"', ["is not a statement", "increases(..., factor=levels)"]),
         (

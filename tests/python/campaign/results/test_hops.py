@@ -79,7 +79,7 @@ def test_terminal_summary_and_report_describe_hops(out: Path, capsys: pytest.Cap
     assert own == pytest.approx(hops.filter(hop="wifi", direction="up")["utilisation"].median(), abs=1e-6)
     report = (out / "report.html").read_text(encoding="utf-8")
     assert "<h3>Hops</h3>" in report
-    assert "The network: hops, hosts, and flows as arrows." in report
+    assert ": hops, hosts, and flows (arrows)." in report
     assert len(report) < 3_000_000
 
 
