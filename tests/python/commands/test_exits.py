@@ -258,7 +258,7 @@ def test_live_runs_that_are_too_late_have_an_exit_code(
     assert "INVALID: in 2 of 8 runs" in capsys.readouterr().err
     assert Path("results/small/report.html").is_file()
     assert lasthop_main("check", "run", "--help") == 0
-    assert "3 the live engine left runs" in " ".join(capsys.readouterr().out.split())
+    assert "3 runs of the live engine were too late" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_version_has_a_short_option(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
