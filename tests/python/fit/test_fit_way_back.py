@@ -67,7 +67,7 @@ def test_the_interval_of_the_delay_allows_for_a_slow_way_back(tmp_path: Path) ->
     rates = [float(level["up"]["link"]["rate"].removesuffix(" kbit/s")) for level in levels.values()]
     assert rates[0] == pytest.approx(5000, rel=0.001)
     assert min(rates) < 1000
-    assert "the intervals allow for that" in "\n".join(found.notes)
+    assert "intervals include this range" in "\n".join(found.notes)
 
 
 @pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=10)

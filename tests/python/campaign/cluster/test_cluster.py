@@ -280,7 +280,7 @@ def test_work_that_kills_its_workers_is_named_and_nothing_else(tmp_path: Path) -
     assert code == 2
     assert re.fullmatch(
         r"Error: 1 worker died while running only queue=q3, replications \d+ to \d+; "
-        r"the last was tcp://[\d.:]+\. Its log says why; often there was not enough memory\.",
+        r"the last was tcp://[\d.:]+\. Its log shows the reason, which is often a lack of memory\.",
         error.splitlines()[-1],  # on a slow machine stderr also has progress
     )
 
