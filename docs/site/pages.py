@@ -147,7 +147,7 @@ def _metrics() -> Iterator[str]:
     yield from (
         "# Metrics",
         "",
-        "Every column of every table of results, as `lasthop results metrics` tells them.",
+        "Every column of every table of results, as `lasthop results metrics` prints them.",
     )
     for table, metrics in dictionary().items():
         yield from ("", f"## {table}", "", "| column | unit | meaning |", "| --- | --- | --- |")

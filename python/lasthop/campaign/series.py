@@ -16,7 +16,6 @@ from lasthop.common.metrics.dictionary import dictionary
 from lasthop.common.metrics.units import units_for
 from lasthop.scenario.points import factors_of, level_column
 
-FORMATS = (".parquet", ".csv")
 TABLE = "series"
 _STEPS_MAX = 10_000_000
 _PLACE = ("set", "replication")

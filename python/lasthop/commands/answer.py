@@ -197,10 +197,10 @@ def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
     command = f"lasthop results show {shlex.quote(str(folder))}"
     if sections is None:
         return [*_precision(folder, _ROWS, command), f"Medians of every cell, with intervals: {command}"]
-    rows, sentences = _ROWS, _SENTENCES
+    rows, sentences, sampled = _ROWS, _SENTENCES, space_lines(folder)
     while True:
         shown = Shown(rows=rows, sentences=sentences, rest=command)
-        lines = [*answer_lines(sections, shown), *space_lines(folder), *_precision(folder, rows, command)]
+        lines = [*answer_lines(sections, shown), *sampled, *_precision(folder, rows, command)]
         if len(lines) <= _LINES:
             return ["", *lines, ""]
         if rows == 1:
