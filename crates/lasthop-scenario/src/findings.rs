@@ -34,7 +34,7 @@ impl Findings {
         ScenarioErrors::new(self.located(sources, total))
     }
 
-    /// True if there are so many findings that a search may end.
+    /// Whether there are enough findings to end a search.
     pub fn is_full(&self) -> bool {
         self.0.len() >= FAULTS_MAX
     }

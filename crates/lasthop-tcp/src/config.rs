@@ -36,7 +36,7 @@ pub struct TcpConfig {
     #[schemars(default)]
     pub profile: Profile,
     /// The implementation of the sender: its units, clocks and timers. Each stack supports its own values of
-    /// `recovery` and some switches of its own.
+    /// `recovery` and some switches that only this stack has.
     pub stack: Stack,
     /// Initial congestion window in segments, while nothing is cached for the destination.
     pub initial_window: u32,
