@@ -231,15 +231,17 @@ class Results:
     def _repr_html_(self) -> str:
         from html import escape
 
+        from lasthop.present.answer.blocks import shortened
         from lasthop.present.answer.folder import read_sections
-        from lasthop.present.answer.show import Shown, answer_lines
+        from lasthop.present.answer.show import Shown, answer_blocks
 
-        lines = "\n".join(answer_lines(read_sections(self.folder), Shown(rows=_ROWS)))
+        blocks = answer_blocks(read_sections(self.folder), Shown())
+        lines = "\n".join(shortened(blocks, _LINES, ".summary"))
         return f"<p>{escape(repr(self)[1:-1])}</p><pre>{escape(lines)}</pre>"
 
 
-_ROWS = 24
-"""Maximum of rows of an answer in a notebook."""
+_LINES = 60
+"""Maximum of lines of an answer in a notebook."""
 
 
 class Story(str):

@@ -8,7 +8,7 @@ from lasthop.campaign.inventory import Inventory
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.results.folder import MANIFEST, MERGING, digest, forget_tables
-from lasthop.campaign.results.manifest import NOTES, SCENARIO_FILE, UNTIL
+from lasthop.campaign.results.manifest import NOTES, SCENARIO_FILE, TASK, UNTIL
 from lasthop.campaign.results.merge import merge_tables
 from lasthop.campaign.results.shapes import Manifest, Notes
 from lasthop.campaign.results.store import Store
@@ -16,6 +16,7 @@ from lasthop.campaign.results.tables import factor_column
 from lasthop.common.files import write_text
 from lasthop.engines.records import TABLES
 from lasthop.scenario.assumptions import for_manifest
+from lasthop.scenario.changes import task_factors
 from lasthop.scenario.points import for_manifest as space_for_manifest
 
 
@@ -28,6 +29,7 @@ def manifest_of(plan: Plan) -> Manifest:
         "repeatable": plan.repeatable,
         "assumed": for_manifest(plan.study, plan.cells),
         **space_for_manifest(plan.study, plan.cells, factor_column),
+        TASK: task_factors(plan.cells, plan.study.factors),
         "host": host_facts() | ({} if guest is None else {"guest": guest}),
     }
     return cast("Manifest", manifest)

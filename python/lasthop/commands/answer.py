@@ -18,11 +18,10 @@ from lasthop.commands.table_file import check_output, write_output
 
 if TYPE_CHECKING:
     from lasthop.campaign.results.sections import Section
+    from lasthop.present.answer.blocks import Block
 
 _LINES = 34
 """Most lines of the answer after a run: with the other lines of a run it fits on a screen of 40."""
-_ROWS, _SENTENCES = 24, 4
-"""Most rows of a table and most sentences in it."""
 
 
 @click.command("show")
@@ -77,6 +76,7 @@ def show_command(
 
     Example: lasthop results show results/queue --metric throughput_Bps --by queue --stat p95
     """
+    from lasthop.present.answer.blocks import all_lines
     from lasthop.present.answer.folder import (
         check_statistic,
         columns_of,
@@ -84,7 +84,7 @@ def show_command(
         read_sections,
         whole_table,
     )
-    from lasthop.present.answer.show import Shown, answer_lines
+    from lasthop.present.answer.show import Shown, answer_blocks
 
     if out is not None:
         check_output(out)
@@ -94,7 +94,7 @@ def show_command(
     if out is not None:
         write_output(whole_table(sections, shown), out)
     if not quiet:
-        for line in [*answer_lines(sections, shown), *space_lines(folder), *_precision(folder)]:
+        for line in all_lines([*answer_blocks(sections, shown), *_notes(folder)]):
             click.echo(line)
 
 
@@ -192,27 +192,29 @@ def compare_command(
 
 def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
     """Return the lines printed after a run; `sections` is `None` for a study with published numbers."""
-    from lasthop.present.answer.show import Shown, answer_lines
+    from lasthop.present.answer.blocks import Block, shortened
+    from lasthop.present.answer.show import Shown, answer_blocks
 
     command = f"lasthop results show {shlex.quote(str(folder))}"
     if sections is None:
-        return [*_precision(folder, _ROWS, command), f"Medians of every cell, with intervals: {command}"]
-    rows, sentences, sampled = _ROWS, _SENTENCES, space_lines(folder)
-    while True:
-        shown = Shown(rows=rows, sentences=sentences, rest=command)
-        lines = [*answer_lines(sections, shown), *sampled, *_precision(folder, rows, command)]
-        if len(lines) <= _LINES:
-            return ["", *lines, ""]
-        if rows == 1:
-            return ["", *lines[: _LINES - 1], f"... and {len(lines) - _LINES + 1} more lines: {command}", ""]
-        rows, sentences = rows // 2, max(2, sentences - 1)
+        every = Block([f"Medians of every cell, with intervals: {command}"])
+        return shortened([*_precision(folder), every], _LINES, command)
+    answer = [*answer_blocks(sections, Shown()), *_notes(folder)]
+    return ["", *shortened(answer, _LINES, command), ""]
 
 
-def _precision(folder: Path, rows: int | None = None, rest: str = "") -> list[str]:
-    """Return how precise results are; no lines if they were run without --until."""
+def _notes(folder: Path) -> list[Block]:
+    """Return what applies to all results of a folder: sampled points and precision."""
+    from lasthop.present.answer.blocks import Block
+
+    return [Block(space_lines(folder)), *_precision(folder)]
+
+
+def _precision(folder: Path) -> list[Block]:
+    """Return how precise results are; nothing if they were run without --until."""
     manifest = finished(folder)
     if UNTIL not in manifest:
         return []
-    from lasthop.present.answer.precision import precision_lines
+    from lasthop.present.answer.precision import precision_blocks
 
-    return precision_lines(Tables.read_points(folder), manifest, rows=rows, rest=rest)
+    return list(precision_blocks(Tables.read_points(folder), manifest))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,7 +155,7 @@ def _lines(sensitivity: Sensitivity) -> Iterator[str]:
         for place in order
     ]
     rows.append(["interactions", f"{sensitivity.interactions:.3f}", ""])
-    yield from laid_out(heads, rows, 1, table_width(heads, rows))
+    yield from chain(*laid_out(heads, rows, 1, table_width(heads, rows)))
     yield ""
     limit = width() if sys.stdout.isatty() else 100
     terms = counted(indices.terms, "term")

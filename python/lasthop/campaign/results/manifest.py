@@ -14,6 +14,8 @@ NOTES: Final = "live"
 """The key of the engine's facts about its runs."""
 UNTIL: Final = "until"
 """The key of the conditions that ended the cells, if their number of replications was not fixed."""
+TASK: Final = "task"
+"""The key of the factors that define the task (`lasthop.scenario.changes.task_factors`)."""
 SCENARIO_FILE: Final = "scenario_file"
 """The key of the scenario file's path at the time of the run."""
 
@@ -48,6 +50,11 @@ def looks_of(manifest: Manifest | None) -> int:
     """Return how many looks share the error of a campaign's intervals: 1 without a stopping rule."""
     until = None if manifest is None else manifest.get(UNTIL)
     return 1 if until is None else until["shares"]
+
+
+def task_of(manifest: Manifest | None) -> list[str]:
+    """Return the factors that define the task; none in results of earlier versions."""
+    return [] if manifest is None else manifest.get(TASK, [])
 
 
 def differences_of(manifest: Manifest) -> list[Difference]:

@@ -121,11 +121,18 @@ class Section:
     """The header of the first column."""
     left_out: Sequence[str] = ()
     """The roles of connections that carry parts of flows, which have no rows."""
+    task: Sequence[str] = ()
+    """As in `Tables`."""
 
     @property
     def varied(self) -> list[str]:
         """The columns of factors with several levels."""
         return [factor for factor in self.factors if self.rows[factor].n_unique() > 1]
+
+    @property
+    def tested(self) -> list[str]:
+        """The columns of factors whose levels are compared: those that do not define the task, if any."""
+        return [name for name in self.varied if self.factors[name] not in self.task] or self.varied
 
 
 class _Kind(NamedTuple):
@@ -154,13 +161,13 @@ def sections(tables: Tables, metrics: Sequence[str] = (), *, parts: bool = False
             kinds.pop()
         chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
         own_sections = [_section(kind, names, own, own, own) for kind, own in chosen if own]
-        return [replace(section, looks=tables.looks) for section in own_sections]
+        return [replace(section, looks=tables.looks, task=tables.task) for section in own_sections]
     # Whole runs get a table only if nothing else has one.
     runs = kinds.pop()
     filled = [kind for kind in kinds if not is_empty(kind.rows)]
     link = runs._replace(title="Link", headline=(), compared=_LINK)
     main = [_headlines(kind, names) for kind in ([*filled, link] if filled else [runs])]
-    return [replace(section, looks=tables.looks) for section in main]
+    return [replace(section, looks=tables.looks, task=tables.task) for section in main]
 
 
 def without_parts(roles: Sequence[str]) -> str:

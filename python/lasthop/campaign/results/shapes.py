@@ -116,6 +116,7 @@ class Manifest(TypedDict):
     repeatable: bool
     assumed: list[Assumed]
     space: NotRequired[SpaceFacts]
+    task: NotRequired[list[str]]
     host: HostFacts
     simulation: NotRequired[Simulation]
     snap_length: NotRequired[int]

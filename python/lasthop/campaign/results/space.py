@@ -123,6 +123,6 @@ def space_lines(folder: Path) -> list[str]:
     note = (
         f"Each of the {points.height} points in the space of "
         f"{', '.join(own.name for own in ranges.values())} counts as a replication here. See 'lasthop "
-        f"sensitivity {place} --metric NAME' and 'lasthop plot {place} --x {first}'."
+        f"results factors {place} --metric NAME' and 'lasthop plot {place} --x {first}'."
     )
     return ["", *textwrap.wrap(note, 100, break_on_hyphens=False)]

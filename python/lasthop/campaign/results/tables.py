@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lasthop.campaign.results.folder import (
     scan_rows,
 )
 from lasthop.campaign.results.hops import with_places
-from lasthop.campaign.results.manifest import looks_of
+from lasthop.campaign.results.manifest import looks_of, task_of
 from lasthop.campaign.results.space import read_space
 from lasthop.common.metrics.dictionary import LOSS_RATE, LOST, SHARE
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
@@ -62,6 +62,8 @@ class Tables:
     stations: pl.LazyFrame | None = None
     looks: int = 1
     """The number of looks that share an interval's error; above 1 if the campaign had a stopping rule."""
+    task: Sequence[str] = ()
+    """The factors that define the task; see `lasthop.scenario.changes.task_factors`."""
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
@@ -73,7 +75,7 @@ class Tables:
             for t in (tables.pages, tables.shorts, tables.hops, tables.stations)
         )
         flows, folded = space.folded(tables.flows, runs), space.folded(runs, runs)
-        return cls(flows, folded, pages, shorts, hops, stations, tables.looks)
+        return cls(flows, folded, pages, shorts, hops, stations, tables.looks, tables.task)
 
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
@@ -82,9 +84,10 @@ class Tables:
             with_derived(name, scan_rows(folder / name)) if (folder / name).is_file() else None
             for name in (PAGES, SHORTS, HOPS, STATIONS)
         )
-        looks = looks_of(read_manifest(folder))
+        manifest = read_manifest(folder)
         flows, runs = scan_rows(folder / FLOWS), scan_rows(folder / RUNS)
-        return cls(flows, runs, pages, shorts, hops, stations, looks)
+        of = looks_of(manifest), task_of(manifest)
+        return cls(flows, runs, pages, shorts, hops, stations, *of)
 
 
 def with_derived(name: str, rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -207,14 +207,14 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def differences(sections: Sequence[Section]) -> list[Difference]:
-    """Compare every level of every factor with the factor's first level, in each case; the last factor first.
+    """Compare every level of each tested factor with its first level, in each case; the last factor first.
 
     Numeric levels are also tested for a trend. Metrics without variation are omitted, unless they are
     headlines.
     """
     diffs = []
     for section in sections:
-        for factor in reversed(section.varied):
+        for factor in reversed(section.tested):
             for column in section.compared:
                 if column.headline or column.rows[column.metric].n_unique() > 1:
                     pairs = pairs_of(section, factor, column, column.rows[factor][0])

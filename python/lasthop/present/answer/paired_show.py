@@ -4,11 +4,12 @@ import math
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from lasthop.common.metrics.units import Scale, axis_title, scale_of
 from lasthop.present.answer.paired import Compare, Comparison, method, remarks
 from lasthop.present.answer.show import (
-    bullets,
+    bullet,
     laid_out,
     left_out,
     no_room,
@@ -43,13 +44,15 @@ def compare_lines(compared: Compare) -> list[str]:
     return [
         f"{title[0].upper()}{title[1:]}",
         "",
-        *laid_out([*labels, *heads], table_rows, len(labels), table_width([*labels, *heads], table_rows)),
+        *chain(
+            *laid_out([*labels, *heads], table_rows, len(labels), table_width([*labels, *heads], table_rows))
+        ),
         *([no_room(dropped, "--out")] if dropped else []),
         *(line for section in compared.sections for line in unfinished(section)),
         *(line for section in compared.sections for line in left_out(section)),
         *(line for remark in remarks(compared) for line in textwrap.wrap(remark, limit)),
         "",
-        *bullets(sentences(compared.differences)),
+        *chain(*map(bullet, sentences(compared.differences))),
         "",
         *textwrap.wrap(method(compared), limit),
     ]

@@ -10,34 +10,30 @@ from lasthop.campaign.results.shapes import Manifest
 from lasthop.campaign.results.tables import Tables
 from lasthop.campaign.until.looks import Condition
 from lasthop.common.metrics.units import Scale, axis_title, scale_of
+from lasthop.present.answer.blocks import Block
 from lasthop.present.answer.show import laid_out, width
 
 _SHORT_NAMED = 5
 
 
-def precision_lines(tables: Tables, manifest: Manifest, *, rows: int | None, rest: str) -> list[str]:
-    """Describe the precision of finished results, condition by condition.
-
-    Tables have at most `rows` rows; `rest` is a hint on how to see the others.
-    """
+def precision_blocks(tables: Tables, manifest: Manifest) -> Iterator[Block]:
+    """Describe the precision of finished results, condition by condition."""
     conditions = conditions_of(manifest)
     table = precision_table(conditions, tables)
     names = sections(tables)[0].factors
-    lines: list[str] = []
     for condition in conditions:
         own = table.filter(pl.col("condition") == condition.text)
-        body = _condition_lines(condition, own, names)
-        lines += ["", f"{condition.text}:", "", *body[: rows and rows + 1]]
-        if rows is not None and own.height > rows:
-            lines.append(f"  ... and {own.height - rows} more rows: {rest}")
+        head, *rows = _condition_lines(condition, own, names)
         untrusted = own.filter(~pl.col("met"), pl.col("precision") <= condition.tolerance).height
+        note = ""
         if untrusted:
-            lines += _wrapped(
+            note = (
                 f"{untrusted} of these rows would be precise, but Student's interval is not reliable yet: it "
                 "requires 28 + 25 g^2 values of skewness g, and values that are not all equal. The median "
                 "has no such limits."
             )
-    return [*lines, "", *(line for sentence in verdict(manifest) for line in _wrapped(sentence))]
+        yield Block(["", f"{condition.text}:", "", *head], rows, _wrapped(note))
+    yield Block(["", *(line for sentence in verdict(manifest) for line in _wrapped(sentence))])
 
 
 def _wrapped(sentence: str) -> list[str]:
@@ -46,7 +42,7 @@ def _wrapped(sentence: str) -> list[str]:
     return textwrap.wrap(sentence, width(), break_on_hyphens=False)
 
 
-def _condition_lines(condition: Condition, rows: pl.DataFrame, names: Mapping[str, str]) -> list[str]:
+def _condition_lines(condition: Condition, rows: pl.DataFrame, names: Mapping[str, str]) -> list[list[str]]:
     varied = [name for name in names if rows[name].n_unique() > 1]
     labels = [*varied, *([WHO] if rows[WHO].n_unique() > 1 or not varied else [])]
     scale = scale_of(condition.metric, rows["value"])

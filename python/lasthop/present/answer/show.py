@@ -19,8 +19,9 @@ from lasthop.campaign.results.sections import (
     by_replication,
     without_parts,
 )
-from lasthop.common.metrics.units import Scale, axis_title, label, scale_of
+from lasthop.common.metrics.units import Scale, axis_title, label, listed, scale_of
 from lasthop.common.statistics.quantiles import QUANTILES, QUARTILE_RANGE
+from lasthop.present.answer.blocks import Block
 
 STATISTICS = (*QUANTILES, "mean", QUARTILE_RANGE)
 _WIDTH = 100
@@ -29,23 +30,18 @@ _HEADS = {"retransmitted_packets": "retrans."}
 """Short heads for columns whose name would be much wider than their numbers."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _GAP = 2
+_SEVERAL = "_several"
+_EMPTY_LINE = Block([""])
 _FOR_INTERVAL = 6
 """The least number of replications with a 95 % interval of the median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The contents of an answer: a statistic, and the factor columns whose levels have rows (`None`: all).
-
-    At most `rows` rows of a table and `sentences` sentences are shown; `rest` is a hint on how to see the
-    others.
-    """
+    """The contents of an answer: a statistic, and the factor columns whose levels have rows (`None`: all)."""
 
     statistic: str = "median"
     by: Sequence[str] | None = None
-    rows: int | None = None
-    sentences: int | None = None
-    rest: str = ""
 
 
 def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFrame:
@@ -62,27 +58,28 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
     return table.with_columns(pl.col("value", "ci_low", "ci_high").fill_nan(None))
 
 
-def answer_lines(sections: Sequence[Section], shown: Shown) -> list[str]:
+def answer_blocks(sections: Sequence[Section], shown: Shown) -> list[Block]:
     """Return the answer: for each section a table and what did not finish, then the differences."""
-    lines: list[str] = []
+    blocks: list[Block] = []
     for section in (section for section in sections if section.metrics):
-        lines += [*_table(section, shown), *unfinished(section), *_unequal(section, shown.by)]
-        lines += [*left_out(section), ""]
-    lines += _equal_replications(sections)
+        table = _table(section, shown)
+        notes = [*unfinished(section), *_unequal(section, shown.by), *left_out(section)]
+        blocks += [table._replace(tail=[*table.tail, *notes]), _EMPTY_LINE]
+    if equal := _equal_replications(sections):
+        blocks += [Block([equal]), _EMPTY_LINE]
     sentences = _differences(sections) if shown.by is None else []
-    chosen = sentences[: shown.sentences]
-    if chosen:
-        lines += [
-            "Differences between levels (paired replications, p corrected by Holm's method):",
-            *bullets(chosen),
-        ]
-    if len(sentences) > len(chosen):
-        lines.append(f"  ... and {len(sentences) - len(chosen)} more: {shown.rest}")
-    return lines if lines[-1] else lines[:-1]
+    if not sentences:
+        return blocks[:-1]
+    task = [
+        section.factors[name] for section in sections for name in section.varied if name not in section.tested
+    ]
+    within = f", within each {listed(list(dict.fromkeys(task)))}" if task else ""
+    head = f"Differences between levels{within} (paired replications, p corrected by Holm's method):"
+    return [*blocks, Block(textwrap.wrap(head, width()), list(map(bullet, sentences)), noun="differences")]
 
 
-def _equal_replications(sections: Sequence[Section]) -> list[str]:
-    """Return a remark if all replications are equal in each cell."""
+def _equal_replications(sections: Sequence[Section]) -> str:
+    """Return a remark if all replications are equal in each cell; otherwise an empty text."""
     most = 1
     for section in (section for section in sections if section.metrics):
         if section.rows.select(REPLICATION).n_unique() == 1:
@@ -92,11 +89,11 @@ def _equal_replications(sections: Sequence[Section]) -> list[str]:
             pl.len(), several=pl.max_horizontal(pl.col(metric).n_unique() for metric in section.metrics)
         )
         if (cells["several"] > 1).any():
-            return []
+            return ""
         most = max(most, *cells["len"])
     if most == 1:
-        return []
-    return [f"All {most} replications are equal: nothing in these runs is random, so one is enough.", ""]
+        return ""
+    return f"All {most} replications are equal: nothing in these runs is random, so one is enough."
 
 
 def _differences(sections: Sequence[Section]) -> list[str]:
@@ -109,17 +106,14 @@ def _differences(sections: Sequence[Section]) -> list[str]:
     return sentences(differences(sections))
 
 
-def bullets(sentences: Sequence[str]) -> list[str]:
-    """Return sentences as wrapped items of a list."""
+def bullet(sentence: str) -> list[str]:
+    """Return a sentence as a wrapped item of a list."""
     # Do not wrap between a number and its unit, or p and its value.
-    joined = [re.sub(r" (?=%)|(?<=p [=<]) |(?<=\bp) (?=[=<])", _NO_BREAK, sentence) for sentence in sentences]
-    return [
-        line.replace(_NO_BREAK, " ")
-        for sentence in joined
-        for line in textwrap.wrap(
-            sentence, width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
-        )
-    ]
+    joined = re.sub(r" (?=%)|(?<=p [=<]) |(?<=\bp) (?=[=<])", _NO_BREAK, sentence)
+    lines = textwrap.wrap(
+        joined, width(), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+    )
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def unfinished(section: Section) -> list[str]:
@@ -149,10 +143,10 @@ def _unequal(section: Section, by: Sequence[str] | None) -> list[str]:
     return ["Not all levels were run with the same levels of the other factors: compare rows with care."]
 
 
-def _table(section: Section, shown: Shown) -> list[str]:
+def _table(section: Section, shown: Shown) -> Block:
     table = statistics(section, shown.by)
     if table.is_empty():
-        return [f"{section.title}: no values of {', '.join(map(label, section.metrics))}."]
+        return Block([f"{section.title}: no values of {', '.join(map(label, section.metrics))}."])
     labels = list(section.varied if shown.by is None else shown.by)
     if table[WHO].n_unique() > 1 or not labels:
         labels.append(WHO)
@@ -162,20 +156,46 @@ def _table(section: Section, shown: Shown) -> list[str]:
     groups = table.partition_by(keys, maintain_order=True)
     fields = [_fields(group, shown.statistic, ranges=ranges) for group in groups]
     if not any(fields):
-        return [f"{section.title}: a single replication has no {shown.statistic}."]
+        return Block([f"{section.title}: a single replication has no {shown.statistic}."])
     scales, without = _scales(section, fields)
+    spread = spread_over_flows(section, keys)
+    title = _title(section, shown, table, ranges=ranges, grouped=bool(spread))
+    zero = [f"Always zero: {', '.join(map(label, without))}."] if without else []
+    if not scales:
+        return Block(title, tail=zero)
+    titles = [section.noun if name == WHO else section.factors[name] for name in labels]
     names = [[str(group[name][0]) for name in labels] for group in groups]
-    lines = [_title(section, shown, table, ranges=ranges)]
-    if scales:
-        titles = [section.noun if name == WHO else section.factors[name] for name in labels]
-        lines += ["", *_rendered(titles, names[: shown.rows], fields[: shown.rows], scales)]
-        if any(re.search(r"\[\?|\?\]", line) for line in lines):
-            lines.append("?: too few replications to bound this end of the interval.")
-        if shown.rows is not None and len(groups) > shown.rows:
-            lines.append(f"  ... and {len(groups) - shown.rows} more rows: {shown.rest}")
-    if without:
-        lines.append(f"Always zero: {', '.join(map(label, without))}.")
-    return lines
+    if spread:
+        titles.append("p10..p90 of flows")
+        for own, group in zip(names, groups, strict=True):
+            own.append(spread.get(group.select(keys).row(0), "-"))
+    (head, *rows), notes = _rendered(titles, names, fields, scales)
+    if any(re.search(r"\[\?|\?\]", line) for row in rows for line in row):
+        notes = ["?: too few replications to bound this end of the interval.", *notes]
+    return Block([*title, "", *head], rows, [*notes, *zero])
+
+
+def spread_over_flows(section: Section, keys: Sequence[str]) -> dict[tuple[object, ...], str]:
+    """Return the 10 % and 90 % quantiles over the flows of each row that stands for several flows per run.
+
+    They are those of the row's first metric that all of its flows have, with the unit.
+    """
+    by = [name for name in keys if name in section.rows.columns]
+    several = pl.len() > pl.struct(*section.factors, *REPLICATION).n_unique()
+    groups = section.rows.group_by(by, maintain_order=True).agg(
+        several.alias(_SEVERAL), pl.col(section.metrics)
+    )
+    spread = {}
+    for row in groups.filter(_SEVERAL).iter_rows(named=True):
+        own = next((metric for metric in section.metrics if None not in row[metric]), None)
+        if own is not None:
+            values = pl.Series(row[own], dtype=pl.Float64)
+            ends = [values.quantile(share, "linear") or 0.0 for share in (0.1, 0.9)]
+            scale = scale_of(own, ends)
+            spread[tuple(row[name] for name in by)] = (
+                f"{'..'.join(map(scale.number, ends))} {scale.unit}".rstrip()
+            )
+    return spread
 
 
 Field = tuple[float, float | None, float | None]
@@ -214,16 +234,17 @@ def _text(field: Field | None, scale: Scale, *, bracket: bool) -> str:
     return f"{value} [{low or '?'}..{high or '?'}]"
 
 
-def _title(section: Section, shown: Shown, table: pl.DataFrame, *, ranges: bool) -> str:
+def _title(section: Section, shown: Shown, table: pl.DataFrame, *, ranges: bool, grouped: bool) -> list[str]:
     counts = table["replications"]
     least, most = min(counts), max(counts)
     over = f"{most}" if least == most else f"{least} to {most}"
-    what = f"{section.title}: {shown.statistic} of {over} replication{'' if most == 1 else 's'}"
-    if most == 1:
-        return what
-    needed = f"[least..greatest]; a 95 % interval needs {_FOR_INTERVAL}"
-    over = "" if section.looks == 1 else " over all looks"
-    return f"{what}, {needed if ranges else f'[95 % interval{over}]'}"
+    group = " (group means)" if grouped else ""
+    what = f"{section.title}{group}: {shown.statistic} of {over} replication{'' if most == 1 else 's'}"
+    if most > 1:
+        needed = f"[least..greatest]; a 95 % interval needs {_FOR_INTERVAL}"
+        over = "" if section.looks == 1 else " over all looks"
+        what += f", {needed if ranges else f'[95 % interval{over}]'}"
+    return textwrap.wrap(what, width())
 
 
 def width() -> int:
@@ -240,10 +261,10 @@ def _rendered(
     names: Sequence[Sequence[str]],
     fields: Sequence[Mapping[str, Field]],
     scales: Mapping[str, Scale],
-) -> list[str]:
-    """Render the table, with brackets for as many metrics as fit, at least for the first.
+) -> tuple[list[list[str]], list[str]]:
+    """Render head and rows, with brackets for as many metrics as fit, at least for the first.
 
-    On a terminal, metrics that do not fit are omitted.
+    On a terminal, metrics that do not fit are omitted; the second list then names them.
     """
     limit, metrics, bracketed = width(), list(scales), len(scales)
     while True:
@@ -257,9 +278,8 @@ def _rendered(
             bracketed -= 1
         else:
             metrics.pop()
-    lines = laid_out(heads, rows, len(labels), limit)
     dropped = [label(metric) for metric in scales if metric not in metrics]
-    return [*lines, no_room(dropped, "--metric")] if dropped else lines
+    return laid_out(heads, rows, len(labels), limit), [no_room(dropped, "--metric")] if dropped else []
 
 
 def no_room(names: Sequence[str], option: str) -> str:
@@ -271,8 +291,11 @@ def table_width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     return sum(max(map(len, column)) + _GAP for column in zip(heads, *rows, strict=True))
 
 
-def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[str]:
-    """Lay out a table whose first `labels` columns are names; `limit` is its maximum width, if words fit."""
+def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, limit: int) -> list[list[str]]:
+    """Return the lines of the head and of each row of a table whose first `labels` columns are names.
+
+    `limit` is its maximum width, if words fit.
+    """
     least, whole = _widths(heads, rows, labels)
     spare = limit - sum(least) - _GAP * len(least)
     widths = []
@@ -287,11 +310,12 @@ def laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int, l
     height = max(map(len, wrapped[0]))
     wrapped[0] = [[""] * (height - len(head)) + head for head in wrapped[0]]  # aligned at the bottom
     sides = [str.ljust] * labels + [str.rjust] * (len(heads) - labels)
-    lines = []
-    for parts in itertools.chain.from_iterable(itertools.zip_longest(*row, fillvalue="") for row in wrapped):
+
+    def line(parts: Sequence[str]) -> str:
         cells = [side(part, wide) for side, part, wide in zip(sides, parts, widths, strict=True)]
-        lines.append((" " * _GAP).join(cells).rstrip())
-    return lines
+        return (" " * _GAP).join(cells).rstrip()
+
+    return [[line(parts) for parts in itertools.zip_longest(*row, fillvalue="")] for row in wrapped]
 
 
 def _texts(
@@ -316,5 +340,8 @@ def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]], labels: int) ->
     Names stay whole; heads and numbers may be wrapped between words.
     """
     columns = list(zip(heads, *rows, strict=True))
-    words = [own if place < labels else " ".join(own).split() for place, own in enumerate(columns)]
+    words = [
+        [*head.split(), *(own if place < labels else " ".join(own).split())]
+        for place, (head, *own) in enumerate(columns)
+    ]
     return [max(map(len, own)) for own in words], [max(map(len, own)) for own in columns]

@@ -6,44 +6,17 @@ factor's first level and equal levels of all other factors.
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lasthop._core import Cell
+from lasthop.scenario.changes import Changes, changes_between, pair_of
 from lasthop.scenario.recordings import Recorded, recorded
 
 _MOST_KEYS = 3
 _MOST_PARTS = 4
 _MOST_LETTERS = 80
-
-Changes = Mapping[str, tuple[object, object]]
-"""Values before and after by their keys; a value may be a whole table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flat:
-    """A scenario's values by their keys, such as `down.queue.limit`, with flows and classes by name.
-
-    `tables` maps the key of each table to all values below it, by the rest of their keys.
-    """
-
-    values: Mapping[str, object]
-    tables: Mapping[str, Mapping[str, object]]
-
-    @classmethod
-    def of(cls, scenario: Mapping[str, object]) -> Flat:
-        values = dict(_flat("", scenario))
-        tables: dict[str, dict[str, object]] = {}
-        for key, value in values.items():
-            for dot in (place for place, letter in enumerate(key) if letter == "."):
-                tables.setdefault(key[:dot], {})[key[dot + 1 :]] = value
-        return cls(values, tables)
-
-    def at(self, key: str) -> object:
-        """Return the value at a key, or the table below it."""
-        return self.tables.get(key) or self.values.get(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +66,8 @@ def _views(
     for place, name in enumerate(levels[1:], start=1):
         # A level may have no cell that otherwise equals a cell of the first level.
         for base in levels[:place]:
-            if (pair := _pair(cells, factor, base, name)) is not None:
-                changed = _changes(*pair)
+            if (pair := pair_of(cells, factor, base, name)) is not None:
+                changed = changes_between(*pair)
                 changes_of[name] = (
                     base,
                     {key: (short(a, recordings), short(b, recordings)) for key, (a, b) in changed.items()},
@@ -126,54 +99,6 @@ def _distinguishing(levels: Sequence[Mapping[str, object]]) -> frozenset[str]:
             for name, value in table.items() if isinstance(table, dict) else ():
                 values.setdefault(f"{key}.{name}", set()).add(str(value))
     return frozenset(key for key, texts in values.items() if len(texts) > 1)
-
-
-def _pair(cells: Sequence[Cell], factor: str, base: str, name: str) -> tuple[Flat, Flat] | None:
-    """Return the scenarios of two cells that differ only in this factor; `None` if there are none."""
-    others = {_others(cell, factor): cell for cell in cells if cell.levels.get(factor) == base}
-    for cell in cells:
-        if cell.levels.get(factor) == name and (like := others.get(_others(cell, factor))):
-            return Flat.of(json.loads(like.scenario)), Flat.of(json.loads(cell.scenario))
-    return None
-
-
-def _others(cell: Cell, factor: str) -> tuple[tuple[str, str], ...]:
-    return tuple((other, level) for other, level in cell.levels.items() if other != factor)
-
-
-def _flat(key: str, value: object) -> Iterator[tuple[str, object]]:
-    """Yield the values with their keys; entries of lists with names (flows, classes) by name."""
-    named = (
-        isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value)
-    )
-    if named and isinstance(value, list):
-        value = {item["name"]: {k: v for k, v in item.items() if k != "name"} for item in value}
-    if isinstance(value, dict) and value:
-        for name, inner in value.items():
-            yield from _flat(f"{key}.{name}" if key else name, inner)
-    else:
-        yield key, value
-
-
-def _changes(base: Flat, own: Flat) -> Changes:
-    """Return the differences, before and after; a table that only one side has counts as a single change."""
-    changes: dict[str, tuple[object, object]] = {}
-    for key in dict.fromkeys((*own.values, *base.values)):
-        whole = _root(key, base, own)
-        before, after = base.at(whole), own.at(whole)
-        if before != after:
-            changes.setdefault(whole, (before, after))
-    return changes
-
-
-def _root(key: str, *flats: Flat) -> str:
-    """Return the shortest beginning of a key at which one of the scenarios has no table."""
-    parts = key.split(".")
-    for end in range(1, len(parts)):
-        beginning = ".".join(parts[:end])
-        if any(beginning not in flat.tables for flat in flats):
-            return beginning
-    return key
 
 
 def _text(values: Mapping[str, object], distinguishing: frozenset[str]) -> str:

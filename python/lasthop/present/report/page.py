@@ -23,10 +23,11 @@ from lasthop.common.html.style import Figure
 from lasthop.present.pictures.network_layout import network_svg
 from lasthop.present.report.distributions import box_sections
 from lasthop.present.report.illustrations import illustrated
-from lasthop.present.report.levels import Flat, level_views, short
+from lasthop.present.report.levels import level_views, short
 from lasthop.present.report.overview import badges, exceptions, first_curve, nothing_sent, question, spread
 from lasthop.present.report.table_views import TableGroup, generic_table, unfinished_table
 from lasthop.present.report.trace import trace_figure
+from lasthop.scenario.changes import Flat
 from lasthop.scenario.facts import Facts
 from lasthop.scenario.recordings import Recorded, recordings_of
 from lasthop.studies.presentation.spec import HeatmapSpec

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from click import unstyle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -23,6 +22,7 @@ from lasthop.campaign.results.tables import Tables
 from lasthop.commands.cli import main
 from lasthop.common.statistics.estimates import page_trend
 from lasthop.present.answer import show
+from lasthop.present.answer.blocks import all_lines
 from lasthop.present.answer.differences import Difference, corrected, differences, holm
 from lasthop.present.answer.folder import read_sections
 from lasthop.present.answer.show import statistics
@@ -110,7 +110,7 @@ def test_a_narrow_terminal_shows_whole_columns_and_names_the_others(
 ) -> None:
     monkeypatch.setattr(show, "width", lambda: 70)
     monkeypatch.setattr(show.sys.stdout, "isatty", lambda: True)
-    lines = list(map(unstyle, show.answer_lines(read_sections(results["diffserv"]), show.Shown())))
+    lines = all_lines(show.answer_blocks(read_sections(results["diffserv"]), show.Shown()))
     (last,) = (number for number, line in enumerate(lines) if line.startswith("Omitted for lack of space: "))
     assert lines[last].endswith("timeouts, p95 of queueing delay. A wider terminal or --metric shows them.")
     assert max(map(len, lines[2:last])) <= 70

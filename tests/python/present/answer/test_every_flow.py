@@ -85,7 +85,9 @@ def labels(rows: set[tuple[str, str]]) -> set[tuple[str, ...]]:
 def tables_of(text: str) -> dict[str, str]:
     """Return the tables of an answer by their titles."""
     whole = text.partition("Differences between levels")[0]
-    parts = re.split(r"^([A-Z][a-z ]+): median of 2 replications", whole, flags=re.MULTILINE)
+    parts = re.split(
+        r"^([A-Z][a-z ]+)(?: \(group means\))?: median of 2 replications", whole, flags=re.MULTILINE
+    )
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 

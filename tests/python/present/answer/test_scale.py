@@ -74,8 +74,48 @@ def test_the_metric_of_a_kind_comes_first(
     beam: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lasthop_main("results", beam) == 0
-    flows = capsys.readouterr().out.partition("Flows:")[2]
+    flows = capsys.readouterr().out.partition("Flows (group means):")[2]
     assert flows.index("speech") < flows.index("elapsed")
+
+
+def test_a_row_of_several_flows_has_their_distribution(
+    beam: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("results", "show", beam, "--only", "queue=q2") == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("download"))
+    flows = pl.read_parquet(beam / "flows.parquet").filter(queue="q2", role="download")["elapsed_s"]
+    low, high = (flows.quantile(share, "linear") for share in (0.1, 0.9))
+    assert f"{low:.1f}..{high:.1f} s" in row
+
+
+def test_sizes_rates_and_delays_are_not_compared_with_each_other(
+    tmp_path: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = """
+        down.link = { rate = "2 Mbit/s", delay = "50 ms" }
+        flow = [{ kind = "bulk-tcp", name = "file", bytes = "100 kB" }]
+        [factor.size]
+        small.flow.file.bytes = "100 kB"
+        large.flow.file.bytes = "400 kB"
+        [factor.width]
+        narrow = { down.link.rate = "1 Mbit/s", down.queue.limit = "10 packets" }
+        wide = {}
+        [factor.window]
+        iw2.tcp.initial_window = 2
+        iw10.tcp.initial_window = 10
+    """
+    file = tmp_path / "task.toml"
+    file.write_text(scenario, encoding="utf-8")
+    assert lasthop_main("run", file, "--replications", 3, "--out", tmp_path / "both") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Differences between levels, within each size and width (paired" in out
+    assert "window=iw10" in out
+    assert "size=large takes" not in out
+    assert "size=small has" not in out
+    # A user who varies nothing else asks for these differences.
+    only = ("--only", "width=wide,window=iw10", "--replications", 3)
+    assert lasthop_main("run", file, *only, "--out", tmp_path / "one") == 0
+    assert "size=large has" in (one := " ".join(capsys.readouterr().out.split())) or "size=large takes" in one
 
 
 def test_only_shows_the_cells_that_are_named(
