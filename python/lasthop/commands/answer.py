@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lasthop.campaign.results.sections import Section
     from lasthop.present.answer.blocks import Block
 
-_LINES = 34
+_LINES = 35
 """Most lines of the answer after a run: with the other lines of a run it fits on a screen of 40."""
 
 
@@ -190,7 +190,7 @@ def compare_command(
             click.echo(line)
 
 
-def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
+def short_answer(folder: Path, sections: Sequence[Section] | None, verdicts: Sequence[Block]) -> list[str]:
     """Return the lines printed after a run; `sections` is `None` for a study with published numbers."""
     from lasthop.present.answer.blocks import Block, shortened
     from lasthop.present.answer.show import Shown, answer_blocks
@@ -198,9 +198,9 @@ def short_answer(folder: Path, sections: Sequence[Section] | None) -> list[str]:
     command = f"lasthop results show {shlex.quote(str(folder))}"
     if sections is None:
         every = Block([f"Medians of every cell, with intervals: {command}"])
-        return shortened([*_precision(folder), every], _LINES, command)
+        return shortened([*verdicts, *_precision(folder), every], _LINES, command)
     answer = [*answer_blocks(sections, Shown()), *_notes(folder)]
-    return ["", *shortened(answer, _LINES, command), ""]
+    return ["", *shortened([*answer, Block([""]), *verdicts], _LINES, command)]
 
 
 def _notes(folder: Path) -> list[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lasthop.analysis.findings.findings import Findings
     from lasthop.analysis.studies.beside import Side
     from lasthop.campaign.plan import Plan
+    from lasthop.present.answer.blocks import Block
 
 EXIT_INVALID = 3
 _LISTED = 6
@@ -174,19 +176,21 @@ def _print(findings: Findings, write: Callable[[str], object]) -> None:
         write("Agreement with the published numbers:")
         for line in agreement_lines(findings.agreement):
             write(f"  {line}")
-    answer = short_answer(findings.campaign.out, None if findings.has_source else findings.sections)
-    verdicts = _verdicts(findings)
-    for line in [*verdicts, *answer] if findings.has_source else [*answer, *verdicts]:
+    sections = None if findings.has_source else findings.sections
+    for line in short_answer(findings.campaign.out, sections, _verdicts(findings)):
         write(line)
 
 
-def _verdicts(findings: Findings) -> Iterator[str]:
+def _verdicts(findings: Findings) -> list[Block]:
     """Count the verdicts on claims; also list them, except for a study with a source, which has too many."""
     if not findings.claims:
-        return
+        return []
+    from lasthop.analysis.claims import UPHELD
     from lasthop.analysis.claims.verdicts import claim_lines, verdict_lines
+    from lasthop.present.answer.blocks import Block
 
-    if not findings.has_source:
-        for outcome in findings.claims:
-            yield from claim_lines(outcome)
-    yield from verdict_lines(findings.claims, findings.answers)
+    # The last claims are left out if space is short, so those that hold come last.
+    listed = [] if findings.has_source else sorted(findings.claims, key=lambda own: own.verdict == UPHELD)
+    command = f"lasthop check results {shlex.quote(str(findings.campaign.out))}"
+    rows = [list(claim_lines(outcome)) for outcome in listed]
+    return [Block([], rows, verdict_lines(findings.claims, findings.answers), "claim", command)]

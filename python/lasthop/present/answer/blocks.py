@@ -13,12 +13,15 @@ class Block(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[str]] = ()
     tail: Sequence[str] = ()
-    noun: str = "rows"
+    noun: str = "row"
+    rest: str = ""
+    """The command that shows all rows, if it is not the one for the whole text."""
 
     def lines(self, shown: int, rest: str) -> list[str]:
         """Return the lines with `shown` rows; `rest` is the command that shows the others."""
         more = len(self.rows) - shown
-        note = [f"  ... and {more} more {self.noun}: {rest}"] if more else []
+        nouns = self.noun if more == 1 else f"{self.noun}s"
+        note = [f"  ... and {more} more {nouns}: {self.rest or rest}"] if more else []
         return [*self.head, *(line for row in self.rows[:shown] for line in row), *note, *self.tail]
 
 
@@ -29,7 +32,7 @@ def all_lines(blocks: Sequence[Block]) -> list[str]:
 def shortened(blocks: Sequence[Block], most: int, rest: str) -> list[str]:
     """Return at most `most` lines of the blocks, ending with what was left out and how to see it.
 
-    The block that takes the most lines loses a row, until all fit or each has one row.
+    Rows are left out until all fit or each block has one: of a long block first, and rather of a later one.
     """
     shown = [len(block.rows) for block in blocks]
 
@@ -38,8 +41,8 @@ def shortened(blocks: Sequence[Block], most: int, rest: str) -> list[str]:
 
     while len(lines()) > most and max(shown, default=0) > 1:
         taken = [
-            sum(map(len, block.rows[:own])) if own > 1 else 0
-            for block, own in zip(blocks, shown, strict=True)
+            sum(map(len, block.rows[:own])) * place if own > 1 else 0
+            for place, (block, own) in enumerate(zip(blocks, shown, strict=True), 1)
         ]
         shown[taken.index(max(taken))] -= 1
     if len(text := lines()) <= most:

@@ -75,7 +75,7 @@ def answer_blocks(sections: Sequence[Section], shown: Shown) -> list[Block]:
     ]
     within = f", within each {listed(list(dict.fromkeys(task)))}" if task else ""
     head = f"Differences between levels{within} (paired replications, p corrected by Holm's method):"
-    return [*blocks, Block(textwrap.wrap(head, width()), list(map(bullet, sentences)), noun="differences")]
+    return [*blocks, Block(textwrap.wrap(head, width()), list(map(bullet, sentences)), noun="difference")]
 
 
 def _equal_replications(sections: Sequence[Section]) -> str:
