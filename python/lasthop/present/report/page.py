@@ -199,8 +199,8 @@ _FACTORIAL_CAPTION = (
 )
 _CURVES_CAPTION = "Marks are means over the replications, bars their 90 % intervals."
 _BOXES_CAPTION = (
-    "Boxes span the quartiles over the replications, whiskers extend to the least and the greatest value, "
-    "dots are replications, at most 1000 per box."
+    "Boxes span the quartiles over the replications and the flows of each name, whiskers extend to the least "
+    "and the greatest value, dots are single values, at most 1000 per box."
 )
 _CHANGES_CAPTION = (
     "A mark for each combination of the other factors and each flow: the mean difference between "
