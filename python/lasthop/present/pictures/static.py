@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from lasthop.present.pictures import marks
 from lasthop.present.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, Mark, Shape
 from lasthop.present.pictures.shapes import BadPeriod, Layer, Panel, Picture, joined
+from lasthop.present.pictures.svg_font import with_font
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -65,8 +67,11 @@ _DASHES: dict[str, str | tuple[float, tuple[float, ...]]] = {
     "dash": (0, (4, 2)),
     "dot": (0, (1.2, 1.4)),
 }
+_FONT = "STIXGeneral"  # part of matplotlib, so equal everywhere
 STYLE: dict[Any, Any] = {
-    "font.family": "STIXGeneral",  # part of matplotlib, so equal everywhere
+    "font.family": "serif",
+    # Editors of SVG files that ignore the embedded font take the next, whose letters are about as wide.
+    "font.serif": [_FONT, "STIX Two Text", "Times New Roman", "Times"],
     "text.parse_math": False,  # names may contain dollar signs
     "font.size": 8,
     "axes.labelsize": 8,
@@ -82,7 +87,7 @@ STYLE: dict[Any, Any] = {
     "ytick.major.size": 2.5,
     "lines.solid_capstyle": "butt",
     "pdf.fonttype": 42,  # TrueType fonts, because publishers reject type 3
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",  # text, which can be selected and edited, not outlines
     "svg.hashsalt": "lasthop",
 }
 
@@ -412,7 +417,12 @@ def save(make: Callable[[], Figure], target: Path | BinaryIO, file_format: str) 
         undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
         figure = make()
         _write_logarithms_plainly(figure)
-        figure.savefig(target, format=file_format, dpi=_DPI, metadata=undated)
+        file = io.BytesIO()
+        figure.savefig(file, format=file_format, dpi=_DPI, metadata=undated)
+    data = file.getvalue()
+    if file_format == "svg":
+        data = with_font(data.decode(), _FONT).encode()
+    target.write_bytes(data) if isinstance(target, Path) else target.write(data)
 
 
 def _axes_of_numbers(figure: Figure) -> Iterator[Axis]:
