@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from lasthop.api.drawing import Drawing
 from lasthop.api.texts import texts
+from lasthop.common.errors import InputError
+from lasthop.present.pictures.logarithmic import check_log
 from lasthop.present.pictures.of_results import BAND, BAR, BOX, CDF, HEATMAP, LINE, ResultRequest
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Plots:
         ratio: str | None = None,
         whiskers: str | None = None,
         y2: str | None = None,
+        log: str | None = None,
+        theory: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw quartiles over the replications at each level, and whiskers.
@@ -64,10 +68,15 @@ class Plots:
             y2: A second metric, with its axis on the right.
             whiskers: The ends of the whiskers: `iqr`, the furthest values within 1.5 interquartile ranges, or
                 `extremes`.
+            log: The logarithmic axes, `x`, `y` or `xy`; boxes and bars can have `y` only, a CDF `x` only.
+            theory: The throughput that a theory predicts: `mathis` over a loss probability, or `max-min`.
             width: `column` or `page` of a two-column paper.
         """
         return self._chart(
-            ResultRequest(_join(x), y, hue, BOX, texts(only), role, whiskers, ratio, y2), width
+            ResultRequest(
+                _join(x), y, hue, BOX, texts(only), role, whiskers, ratio, y2, log=log, theory=theory
+            ),
+            width,
         )
 
     def bar(
@@ -80,10 +89,17 @@ class Plots:
         role: str | None = None,
         ratio: str | None = None,
         y2: str | None = None,
+        log: str | None = None,
+        theory: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw medians with quartiles; the arguments are those of `box`."""
-        return self._chart(ResultRequest(_join(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2), width)
+        return self._chart(
+            ResultRequest(
+                _join(x), y, hue, BAR, texts(only), role, ratio=ratio, y2=y2, log=log, theory=theory
+            ),
+            width,
+        )
 
     def cdf(
         self,
@@ -93,10 +109,11 @@ class Plots:
         only: Filters = (),
         role: str | None = None,
         ratio: str | None = None,
+        log: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw the distribution functions of all values; the arguments are those of `box`."""
-        return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role, ratio=ratio), width)
+        return self._chart(ResultRequest(None, y, hue, CDF, texts(only), role, ratio=ratio, log=log), width)
 
     def heatmap(
         self,
@@ -122,11 +139,16 @@ class Plots:
         role: str | None = None,
         ratio: str | None = None,
         y2: str | None = None,
+        log: str | None = None,
+        theory: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw means with 95 % intervals against numeric levels; the arguments are those of `box`."""
         return self._chart(
-            ResultRequest(_join(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2), width
+            ResultRequest(
+                _join(x), y, hue, LINE, texts(only), role, ratio=ratio, y2=y2, log=log, theory=theory
+            ),
+            width,
         )
 
     def band(
@@ -138,10 +160,15 @@ class Plots:
         only: Filters = (),
         role: str | None = None,
         ratio: str | None = None,
+        log: str | None = None,
+        theory: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw runs, running median, and 10th to 90th percentile over a range; arguments as in `box`."""
-        return self._chart(ResultRequest(_join(x), y, hue, BAND, texts(only), role, ratio=ratio), width)
+        return self._chart(
+            ResultRequest(_join(x), y, hue, BAND, texts(only), role, ratio=ratio, log=log, theory=theory),
+            width,
+        )
 
     def forest(
         self,
@@ -171,9 +198,14 @@ class Plots:
         set_number: int = 1,
         start: float | None = None,
         stop: float | None = None,
+        over: str | None = None,
+        log: str | None = None,
+        theory: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw a replication over time, with a panel per kind, or per kind and flow.
+
+        If the window of a single TCP flow is drawn, the phases of `explain` are shaded.
 
         Args:
             kinds: Any of waterfall, sequence, cwnd, rtt, queue, goodput, stack, fairness and delay, by
@@ -184,12 +216,28 @@ class Plots:
             set_number: The number of the set.
             start: First time to draw, in seconds.
             stop: Last time to draw, in seconds.
+            over: Levels of a factor, as in `control=reno,cubic`, or values of a key, as in
+                `tcp.initial_window=3,10`: draw a run with each of them over each other, in kinds of
+                `over_replications`.
+            log: The logarithmic axes: `x`, `y` or `xy`.
+            theory: `aimd`, the sawtooth of Reno in cwnd, or `max-min`, fair shares in goodput.
             width: `column` or `page` of a two-column paper.
         """
         from lasthop.present.pictures.files import PictureRequest, picture_run
+        from lasthop.present.pictures.over_levels import picture_levels, read_over, runs_over
 
         names = ",".join(texts(kinds)) or None
-        request = PictureRequest(kinds=names, flows=texts(flows), start=start, stop=stop)
+        if over is not None:
+            if theory is not None:
+                raise InputError(f"theory={theory} is for one run or for results; omit over={over}.")
+            levels = read_over(over)
+            each = self._results.each(replication, only, set_number)
+            runs = runs_over(each, levels, each[0].plan.file)
+            shown = picture_levels(runs, levels, names, texts(flows), (start, stop))
+            return _over_time(replace(shown, log=check_log(log)), width)
+        request = PictureRequest(
+            kinds=names, flows=texts(flows), start=start, stop=stop, log=log, theory=theory
+        )
         return _over_time(picture_run(self._results.one(replication, only, set_number), request), width)
 
     def over_replications(
@@ -201,6 +249,7 @@ class Plots:
         set_number: int = 1,
         start: float | None = None,
         stop: float | None = None,
+        log: str | None = None,
         width: str = "page",
     ) -> Drawing:
         """Draw all replications over time: for each selected cell a line through the medians, and a band.
@@ -212,14 +261,14 @@ class Plots:
             set_number: The number of the set.
             start: First time to draw, in seconds.
             stop: Last time to draw, in seconds.
+            log: The logarithmic axes: `x`, `y` or `xy`.
             width: `column` or `page` of a two-column paper.
         """
         from lasthop.present.pictures.over import picture_over
 
         runs = self._results.each(1, only, set_number)
-        return _over_time(
-            picture_over(runs, ",".join(texts(kinds)) or None, texts(flows), (start, stop)), width
-        )
+        shown = picture_over(runs, ",".join(texts(kinds)) or None, texts(flows), (start, stop))
+        return _over_time(replace(shown, log=check_log(log)), width)
 
     def _chart(self, request: ResultRequest, width: str) -> Drawing:
         from lasthop.present.pictures.charts import chart_figure

@@ -16,6 +16,7 @@ from lasthop.commands.basic import only_option, seed_option
 from lasthop.commands.completion import complete_scenarios
 from lasthop.commands.options import (
     COUNT,
+    REPLICATIONS,
     anyway_option,
     each_of,
     engine_option,
@@ -140,7 +141,7 @@ def runs_of_source(context: click.Context) -> list[ChosenRun]:
     from lasthop.campaign.results.folder import is_results
 
     options = OneRunOptions.of(context)
-    if context.params["over"] is not None and is_given(context, "replication"):
+    if context.params["over"] == REPLICATIONS and is_given(context, "replication"):
         raise InputError(
             "--replication chooses one run, --over replications all of them; leave out one of the two."
         )

@@ -94,10 +94,12 @@ junit_option = click.option(
     help="Also write the verdicts to this file as JUnit XML.",
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Print only errors.")
+REPLICATIONS = "replications"
+"""The value of `--over` that is no factor."""
 over_option = click.option(
     "--over",
-    type=click.Choice(["replications"]),
-    metavar="replications",
+    type=click.Choice([REPLICATIONS]),
+    metavar=REPLICATIONS,
     help="Summarize all replications of each selected cell: at each time step, the median and the band from "
     "the 10th to the 90th percentile.",
 )

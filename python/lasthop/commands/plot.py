@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,13 @@ import click
 from lasthop.campaign.results.folder import is_results
 from lasthop.commands.basic import PATH, list_option
 from lasthop.commands.one_run import OneRunOptions, list_files, one_run_options, runs_of_source
-from lasthop.commands.options import is_given, over_option, quiet_option
+from lasthop.commands.options import REPLICATIONS, is_given, quiet_option
 from lasthop.common.errors import InputError
+from lasthop.studies.catalogue import find_scenario
 
 if TYPE_CHECKING:
     from lasthop.present.pictures.files import PictureRequest
+    from lasthop.present.pictures.over import OverPicture
 
 _OF_ONE_RUN = {
     "key": "--cell",
@@ -29,6 +31,7 @@ _OF_ONE_RUN = {
     "start": "--from",
     "stop": "--to",
 }
+_NOT_OVER = {"theory": "--theory"}
 _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ratio", "whiskers")}
 
 
@@ -94,6 +97,18 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     "minimum and maximum.  [default: iqr]",
 )
 @click.option(
+    "--log",
+    metavar="x|y|xy",
+    help="Make these axes logarithmic. Of results, x needs numeric levels (line, band) or a cdf.",
+)
+@click.option(
+    "--theory",
+    metavar="NAME",
+    help="Also draw what theory predicts. mathis: throughput over a loss probability, of results. aimd: the "
+    "sawtooth of Reno in the cwnd of one run. max-min: fair shares in the goodput of one run or in the "
+    "throughput of results.",
+)
+@click.option(
     "--format",
     "file_format",
     type=click.Choice(["png", "svg", "pdf"]),
@@ -106,7 +121,13 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
     show_default=True,
     help="Width of the plot: a column of a two-column paper (3.5 in, 89 mm) or a page (7.2 in, 183 mm).",
 )
-@over_option
+@click.option(
+    "--over",
+    metavar="FACTOR=LEVEL,...",
+    help="One run at each of these levels, or with each of these values of a key such as tcp.initial_window. "
+    "Or replications: all of each selected cell, as the median and the band from the 10th to the 90th "
+    "percentile at each time step.",
+)
 @click.option(
     "--caption",
     type=PATH,
@@ -146,7 +167,7 @@ def plot_command(
     \b
       waterfall   page loads: when each object was connecting, waiting, receiving
       sequence    segments, ACKs, retransmissions by kind, drops by cause
-      cwnd        congestion window and ssthresh
+      cwnd        congestion window, ssthresh, phases of a single TCP flow
       rtt         samples, timeout, expiries
       queue       router queue by class, RED's average, drops, marks
       goodput     goodput of each flow
@@ -158,12 +179,13 @@ def plot_command(
       classes     the router's classes as a tree; needs no run
       network     hops, hosts, and flows as arrows; needs no run
 
-    With --over replications, each selected cell (combination of factor levels) has a line through the medians
-    of its replications, and a band around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last
-    three. SOURCE may also be a results folder.
+    With --over FACTOR=LEVEL,..., each level has a line, which is one run. With --over replications, each
+    selected cell (combination of factor levels) has a line through the medians of its replications, and a
+    band around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last three. SOURCE may also be
+    a results folder.
 
-    Bad periods of the link are shaded. With many flows, only those with the most losses and timeouts get
-    colours and panels; the plot states how many it leaves out.
+    Bad periods of the link are shaded, and in cwnd the phases of a single TCP flow. With many flows, only
+    those with the most losses and timeouts get colours and panels; the plot states how many it leaves out.
 
     Example: lasthop plot results/kulve2003 --y throughput_Bps --x variant --only link=r6
 
@@ -172,11 +194,13 @@ def plot_command(
 
     Example: lasthop plot examples/first.toml --kind ladder --to 0.5
 
+    Example: lasthop plot examples/modern.toml --only link=lossy --kind cwnd --over control=reno,cubic
+
     Example: lasthop plot examples/queue.toml --kind queue --over replications --width column
     --caption queue.txt
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     if over is not None:
-        _plot_over(context, quiet=quiet)
+        _plot_over(context, over, quiet=quiet)
         return
     folder = Path(scenario)
     if folder.is_dir() and (is_results(folder) or not _is_study(scenario)):
@@ -198,35 +222,49 @@ def _plot_run(context: click.Context, *, quiet: bool) -> None:
     from lasthop.present.pictures.over import OVER_KINDS
 
     request = _request(context)
-    has_medians = set(context.params["kinds"]) <= set(OVER_KINDS)
+    can_be_over = set(context.params["kinds"]) <= set(OVER_KINDS)
     run = OneRunOptions.of(context).choose(
-        ", or draw the medians of all cells with --over replications" if has_medians else ""
+        ", or draw several over each other with --over FACTOR=LEVEL,... or --over replications"
+        if can_be_over
+        else ""
     )
     files, notes = write_pictures(lambda: picture_run(run, request), request, run.plan.study.name)
     if not quiet:
         list_files(run.title, files, notes)
 
 
-def _plot_over(context: click.Context, *, quiet: bool) -> None:
-    """Draw the replications of a scenario or results folder, which are simulated again."""
+def _plot_over(context: click.Context, over: str, *, quiet: bool) -> None:
+    """Draw runs of a scenario or results folder, which are simulated again, over each other."""
     from lasthop.present.pictures.files import write_pictures
+    from lasthop.present.pictures.logarithmic import check_log
     from lasthop.present.pictures.over import check_kinds, picture_over
+    from lasthop.present.pictures.over_levels import picture_levels, read_over, runs_over
 
-    _refuse(context, _OF_RESULTS, "is for plots of results, and --over replications draws runs over time")
+    _refuse(context, _OF_RESULTS, "is for plots of results, and --over draws runs over time")
+    _refuse(context, _NOT_OVER, "is for one run or for results; omit --over")
     request = _request(context)
     check_kinds(request.kinds)
     runs = runs_of_source(context)
-    name, span = runs[0].plan.study.name, (request.start, request.stop)
-    files, notes = write_pictures(
-        lambda: picture_over(runs, request.kinds, request.flows, span), request, name
-    )
-    if not quiet:
+    name, log, span = runs[0].plan.study.name, check_log(request.log), (request.start, request.stop)
+    if over == REPLICATIONS:
         cells = runs[0].cell.key or "its only cell" if len(runs) == 1 else f"{len(runs)} cells"
-        list_files(
-            f"{name}, {cells}, {runs[0].plan.replications} replications of set {runs[0].set_number}",
-            files,
-            notes,
+        title = f"{cells}, {runs[0].plan.replications} replications of set {runs[0].set_number}"
+    else:
+        levels = read_over(over)
+        runs = runs_over(runs, levels, runs[0].plan.file or find_scenario(context.params["scenario"]))
+        title = f"{levels.option}, replication {runs[0].replication} of set {runs[0].set_number}"
+
+    def make() -> OverPicture:
+        drawn = (
+            picture_over(runs, request.kinds, request.flows, span)
+            if over == REPLICATIONS
+            else picture_levels(runs, levels, request.kinds, request.flows, span)
         )
+        return replace(drawn, log=log)
+
+    files, notes = write_pictures(make, request, name)
+    if not quiet:
+        list_files(f"{name}, {title}", files, notes)
 
 
 def _request(context: click.Context) -> PictureRequest:
@@ -241,7 +279,7 @@ def _plot_results(context: click.Context) -> tuple[list[Path], list[str]]:
     from lasthop.present.pictures.of_results import ResultRequest, result_kind
 
     options = context.params
-    chosen = {name: options[name] for name in ("only", *_OF_RESULTS)}
+    chosen = {name: options[name] for name in ("only", "log", "theory", *_OF_RESULTS)}
     chosen["x"] = _joined(options["x"])
     request = ResultRequest(**chosen, kind=result_kind(_joined(options["kinds"])))
     return write_chart(Path(options["scenario"]), request, _request(context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from lasthop.common.metrics.units import Scale, scale
 from lasthop.common.statistics.estimates import mean_intervals
 from lasthop.common.statistics.quantiles import CONFIDENCE, shared
 from lasthop.present.pictures.heatmap import heatmap_figure
+from lasthop.present.pictures.logarithmic import make_logarithmic
 from lasthop.present.pictures.marks import DARK, FLOW_COLORS, GREY
 from lasthop.present.pictures.of_results import (
     BAND,
@@ -42,7 +43,6 @@ from lasthop.scenario import levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _PANEL_HEIGHT_IN = 1.75
@@ -78,6 +78,8 @@ def chart_figure(chart: Chart, width: str) -> Figure:
     figure, grid = new_grid(width, len(chart.panels), across, sharing)
     for place, (axes, panel) in enumerate(zip(grid, chart.panels, strict=True)):
         _draw_panel(axes, chart, panel, width_in / across - 0.4)
+        if chart.theory:
+            _draw_theory(axes, chart, chart.theory[place])
         lowest = place + across >= len(chart.panels)
         axes.tick_params(labelbottom=lowest or chart.kind == CDF)
         axes.set_xlabel(_x_title(chart) if lowest else "")
@@ -151,10 +153,11 @@ def _set_value_axes(grid: Sequence[Axes], chart: Chart) -> None:
     """Start the vertical axes at zero unless the values are far above it."""
     values = [value for panel in chart.panels for group in panel.groups for value in group.values]
     for axes in grid:  # the first of each row, which shares its axis
+        spread = chart.over is not None and chart.over.logarithmic and levels.is_logarithmic(values)
         if chart.kind == CDF:
             axes.set_ylim(0, 1.02)
-        elif chart.over is not None and chart.over.logarithmic and levels.is_logarithmic(values):
-            _make_logarithmic(axes.set_yscale, axes.yaxis)
+        elif spread or "y" in chart.log:
+            make_logarithmic(axes.yaxis)
         elif chart.kind == BAR and min(values) >= 0:
             axes.set_ylim(0, 1.04 * axes.get_ylim()[1])
         elif 0 <= min(values) <= _FROM_ZERO * max(values):
@@ -292,6 +295,31 @@ def _draw_second(twins: Sequence[Axes], chart: Chart, across: int) -> None:
         axes.set_ylabel(_broken(chart.second.title) if outermost else "")
 
 
+def _draw_theory(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
+    """Draw what a theory predicts as dashed lines, in one colour if it is the same for all colours."""
+    values = {(group.x, tuple(group.at)): group.values for group in panel.groups}
+    is_common = all(values[group.x, tuple(group.at)] == group.values for group in panel.groups)
+    places = {} if chart.over else _places(chart)
+    for hue, own in itertools.groupby(
+        sorted(panel.groups, key=lambda group: group.hue), lambda group: group.hue
+    ):
+        groups = [group for group in own if chart.over or group.x in places]
+        if hue not in chart.hue_levels and chart.hue:
+            continue
+        color = DARK if is_common or not chart.hue else _look(chart, hue)["color"]
+        look: dict[str, Any] = {"color": color, "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1.5}
+        if chart.over:
+            x = np.array([at for group in groups for at in group.at]) * _range_scale(chart).factor
+            axes.plot(x, [y for group in groups for y in _scaled(chart, group)], **look)
+        elif chart.kind == LINE:
+            axes.plot([places[group.x] for group in groups], [_scaled(chart, g)[0] for g in groups], **look)
+        else:
+            for group in groups:
+                aside, room = _beside(chart, group.hue)
+                place, y = places[group.x] + aside, _scaled(chart, group)[0]
+                axes.hlines(y, place - room / 2, place + room / 2, **look)
+
+
 def _second_look(chart: Chart, hue: str) -> dict[str, Any]:
     """Return the look of the second metric: the level's colour, or a separate colour without levels."""
     color = _look(chart, hue)["color"] if chart.hue else FLOW_COLORS[1]
@@ -309,6 +337,8 @@ def _draw_medians(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
 def _draw_distributions(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
     for group in panel.groups:
         axes.ecdf(_scaled(chart, group), linewidth=1.1, **_look(chart, group.hue))
+    if "x" in chart.log:
+        make_logarithmic(axes.xaxis)
 
 
 def _draw_bands(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
@@ -324,17 +354,8 @@ def _draw_bands(axes: Axes, chart: Chart, panel: ResultPanel) -> None:
         centres = np.median(np.lib.stride_tricks.sliding_window_view(x, chart.window), axis=1)
         axes.fill_between(centres, low, high, color=color, alpha=0.2, linewidth=0)
         axes.plot(centres, middle, linewidth=1.2, **_look(chart, group.hue))
-    if chart.over is not None and chart.over.logarithmic:
-        _make_logarithmic(axes.set_xscale, axes.xaxis)
-
-
-def _make_logarithmic(set_scale: Callable[[str], object], axis: Axis) -> None:
-    """Make an axis logarithmic, with plain numbers at its ticks."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    set_scale("log")
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    if chart.over is not None and (chart.over.logarithmic or "x" in chart.log):
+        make_logarithmic(axes.xaxis)
 
 
 def _set_level_axes(grid: Sequence[Axes], chart: Chart, width_in: float) -> float:
@@ -354,7 +375,7 @@ def _set_level_axes(grid: Sequence[Axes], chart: Chart, width_in: float) -> floa
     places = list(_places(chart).values())
     below = 0.0
     for axes in grid:
-        if values is not None and levels.is_logarithmic(values):
+        if values is not None and (levels.is_logarithmic(values) or "x" in chart.log):
             axes.set_xscale("log")
         axes.set_xticks(places, names, **slanted)
         axes.set_xticks([], minor=True)

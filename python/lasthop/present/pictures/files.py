@@ -21,11 +21,14 @@ from lasthop.present.pictures.classes import CLASSES, picture_classes
 from lasthop.present.pictures.forest import draw_forest
 from lasthop.present.pictures.ladder import LADDER
 from lasthop.present.pictures.ladder_figure import ladder_figure
+from lasthop.present.pictures.logarithmic import check_log
 from lasthop.present.pictures.network import NETWORK
 from lasthop.present.pictures.network_layout import picture_network
 from lasthop.present.pictures.of_results import RESULT_KINDS, ResultRequest, read_chart
 from lasthop.present.pictures.over import OverPicture
+from lasthop.present.pictures.overlays import SOURCES, check_theory_of_run, with_theory
 from lasthop.present.pictures.panels import KINDS, OF_EVERY_PACKET, USUAL_KINDS, panels
+from lasthop.present.pictures.phases import with_phases
 from lasthop.present.pictures.shapes import Panel, Picture, caption, check_span, made_by
 from lasthop.present.pictures.sheet import ScenarioPicture, sheet_figure
 from lasthop.present.pictures.static import FORMATS, PAGE, figure_of, save
@@ -71,6 +74,10 @@ class PictureRequest:
     width: str = PAGE
     caption: Path | None = None
     """A new file for the captions, which are then omitted from the pictures."""
+    log: str | None = None
+    """The logarithmic axes: `x`, `y`, `xy`, or `None`."""
+    theory: str | None = None
+    """A key of `lasthop.present.pictures.overlays.SOURCES`."""
 
 
 def _kinds(text: str | None) -> list[str]:
@@ -219,13 +226,20 @@ class RunPicture:
     panels: list[Panel]
     span: tuple[float, float]
     cast: Cast
+    log: str = ""
+    theory: str | None = None
+    unshaded: str = ""
+    """The reason why phases are not shaded, if any."""
 
     def of(self, panels: Sequence[Panel]) -> Picture:
-        return self.tables.picture(panels, *self.span, self.cast.notes(panels), self.cast.flows)
+        notes = self.cast.notes(panels) + ([SOURCES[self.theory]] if self.theory else [])
+        picture = self.tables.picture(panels, *self.span, notes, self.cast.flows)
+        return replace(picture, log=self.log)
 
     def remarks(self) -> list[str]:
         """Return remarks on flows that are missing or grey, and on parts that are not drawn."""
         remarks = [f"{note} Choose others with --flow." for note in self.cast.notes(self.panels)]
+        remarks += [self.unshaded] if self.unshaded else []
         if self.tables.left_out and not all(panel.is_whole for panel in self.panels):
             remarks.append(
                 f"{self.tables.left_out} To see them, draw a part of the run with --from and --to."
@@ -242,6 +256,9 @@ Shown: TypeAlias = RunPicture | OverPicture | ScenarioPicture
 def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
     """Return the picture of a run. It is run only if the picture needs more than the scenario."""
     kinds = _kinds(request.kinds)  # reports errors before the run, which may be long
+    log = _log(request.log, kinds)
+    if request.theory is not None:
+        check_theory_of_run(request.theory, kinds)
     if kinds[0] in _OF_SCENARIO:
         shows, picture = _OF_SCENARIO[kinds[0]]
         options = {
@@ -259,7 +276,18 @@ def picture_run(run: ChosenRun, request: PictureRequest) -> Shown:
     span = _span(request, tables, named)
     tables = tables.sent_between(*span) if every_packet else tables
     cast = Cast.of(tables, named)
-    return RunPicture(run, tables, _panels(request, tables, cast), span, cast)
+    events = tables.packets.height + trace.left_out["points"] + trace.left_out["marks"]
+    drawn, unshaded = with_phases(run, tables, _panels(request, tables, cast), cast, events)
+    if request.theory is not None:
+        drawn = with_theory(request.theory, run, drawn, cast, span[1])
+    return RunPicture(run, tables, drawn, span, cast, log, request.theory, unshaded)
+
+
+def _log(log: str | None, kinds: Sequence[str]) -> str:
+    """Return the logarithmic axes. Raises `InputError` for kinds of pictures that have none."""
+    if log is not None and kinds[0] in _OWN:
+        raise InputError(f"--log {log}: --kind {kinds[0]} has no axes with numbers; omit --log.")
+    return check_log(log)
 
 
 def write_pictures(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from lasthop.analysis.explain import facts
 from lasthop.common.metrics.labels import DROP_EVENTS, EVENTS
 
 BLACK, DARK, GREY, PALE = "#000000", "#41474f", "#7d8690", "#bcc2c9"
@@ -103,6 +104,16 @@ BAD_PERIODS = {
     "up": Mark("bad period of the link up", "#dbe8f2", symbol="square", size=11),
 }
 """Bad periods of both directions, or of a direction whose link has separate errors."""
+PHASES = {
+    facts.SET_UP: Mark(facts.SET_UP, "#e6d9c2", symbol="square", size=11),
+    facts.SLOW_START: Mark(facts.SLOW_START, "#d5ecd0", symbol="square", size=11),
+    facts.AVOIDANCE: Mark(facts.AVOIDANCE, "#d8e8f6", symbol="square", size=11),
+    facts.RECOVERY: Mark(facts.RECOVERY, "#fbdcb6", symbol="square", size=11),
+    facts.AFTER_TIMEOUT: Mark(facts.AFTER_TIMEOUT, "#f5bdb4", symbol="square", size=11),
+    facts.WAITING: Mark(facts.WAITING, "#d9c6e4", symbol="square", size=11),
+    facts.IDLE: Mark(facts.IDLE, "#f8f3c0", symbol="square", size=11),
+}
+"""Phases of a TCP connection, as `lasthop explain` names them."""
 
 _AGAIN_COLORS = {"timeout": CRIMSON}
 _AGAIN_SIZES = {"timeout": 6.5, "forward": 6}
@@ -130,6 +141,8 @@ CWND = Mark("cwnd", BLUE, Shape.STEPS, width=1.5)
 SSTHRESH = Mark("ssthresh", BLUE, Shape.STEPS, width=2.6, dash="dot")
 UNDONE = _event(UNDOS[0], BLACK, size=9)
 
+AIMD = Mark("AIMD", BLACK, Shape.STEPS, width=1.4, dash="dash")
+
 RTT = _event("rtt-sample", BLUE, size=4)
 RTO = Mark("RTO", BLUE, Shape.STEPS, width=1.6, dash="dot")
 
@@ -138,6 +151,8 @@ RED_AVERAGE = Mark("RED's average queue", BLACK, Shape.STEPS, width=1.9, dash="d
 ECN_MARK = _event("marked", VERMILLION, size=7)
 
 GOODPUT = Mark("goodput", BLUE, Shape.STEPS, width=1.2)
+
+MAX_MIN = Mark("max-min share", DARK, Shape.STEPS, width=1.6, dash="dash")
 
 STACKED = Mark("goodput", BLUE, Shape.BANDS)
 SENT_SIZES = Mark("packets sent", BLUE, Shape.BANDS)

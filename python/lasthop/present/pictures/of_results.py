@@ -10,6 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
+from lasthop import _core
+from lasthop.campaign.again import runs_of
 from lasthop.campaign.results.folder import RUNS, scan_rows
 from lasthop.campaign.results.hops import PLACE
 from lasthop.campaign.results.manifest import finished, looks_of
@@ -21,9 +23,18 @@ from lasthop.common.errors import InputError, nearest
 from lasthop.common.metrics import units
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.present.pictures.classes import CLASSES
+from lasthop.present.pictures.logarithmic import check_log
 from lasthop.present.pictures.marks import FLOW_COLORS
 from lasthop.present.pictures.network import NETWORK
 from lasthop.present.pictures.over import OVER_KINDS
+from lasthop.present.pictures.overlays import (
+    AIMD,
+    MATHIS,
+    SOURCES,
+    check_theory,
+    losses_of_cell,
+    rates_of_cell,
+)
 from lasthop.present.pictures.panels import KINDS
 from lasthop.present.pictures.ratio import Ratio, quotients, read_ratio
 from lasthop.scenario import levels
@@ -67,7 +78,8 @@ class ResultRequest:
 
     `x` may be several factors separated by commas: their levels form groups, with the last factor's levels
     side by side. `y2` is a second metric, on a right axis. `whiskers` is one of `WHISKERS`, for boxes;
-    `lasthop.present.pictures.ratio` reads `ratio`.
+    `lasthop.present.pictures.ratio` reads `ratio`. `log` are the logarithmic axes: `x`, `y` or `xy`.
+    `theory` is a key of `lasthop.present.pictures.overlays.SOURCES`.
     """
 
     x: str | None = None
@@ -79,6 +91,8 @@ class ResultRequest:
     whiskers: str | None = None
     ratio: str | None = None
     y2: str | None = None
+    log: str | None = None
+    theory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +154,10 @@ class Chart:
     ratio: Ratio | None = None
     """The levels whose ratios are drawn, if any."""
     second: Second | None = None
+    log: str = ""
+    """The axes that were requested to be logarithmic."""
+    theory: Sequence[ResultPanel] = ()
+    """The panels with the values of a theory, one in each group, if one is drawn."""
 
     def split(self, level: str) -> tuple[str, ...]:
         """Return the levels of the factors on the horizontal axis, the outermost first."""
@@ -225,6 +243,8 @@ def read_chart(folder: Path, request: ResultRequest) -> Chart:
     name = str(manifest["identity"]["scenario"])
     source = _source(manifest["identity"], request)
     chart = replace(_chart(name, rows, metric, request, over), looks=looks_of(manifest), source=source)
+    if request.theory is not None:
+        chart = _with_theory(chart, rows, request, folder)
     if request.y2 is None:
         return chart
     if over is not None:
@@ -291,6 +311,59 @@ def _with_second(chart: Chart, first: _Rows, tables: Sequence[_Rows], request: R
         f"{option}: no table contains this metric together with {units.listed(axes_factors)}; select a "
         "single level of each factor that its table lacks, with --only or --role."
     )
+
+
+def _with_theory(chart: Chart, rows: _Rows, request: ResultRequest, folder: Path) -> Chart:
+    """Return a chart with the throughput that a theory predicts for each group."""
+    name = str(request.theory)
+    _check_theory(name, chart, rows)
+    cells = [run.cell for run in runs_of(folder, request.only, 1, 1)]
+    if name == MATHIS:
+        _check_losses(chart, cells)
+    roles = set(rows.levels(str(rows.who)))
+    records, places = [], []
+    for number, cell in enumerate(cells, 1):
+        of_cell = rates_of_cell(name, cell).items()
+        levels_ = {factor: cell.levels[factor] for factor in rows.factors if factor in cell.levels}
+        key = {"set": 1, "replication": number}
+        records += [
+            {**levels_, **key, str(rows.who): role, chart.y: rate} for role, rate in of_cell if role in roles
+        ]
+        places += [{**key, AT: cell.point[chart.x]}] if chart.over else []
+    if not records:
+        raise InputError(f"--theory {name}: this is for flows with the roles of [[flow]] entries (by-name).")
+    x = chart.x.split(_JOINT) if chart.x and not chart.over else []
+    values = rows.like(pl.DataFrame(records))
+    rest = _rest(rows, [*x, chart.hue])
+    at = pl.DataFrame(places) if chart.over else None
+    panels = _panels(values, chart.y, (x, [chart.hue]), rest, each_row=False, places=at)
+    by_title = {panel.title: panel for panel in panels}
+    drawn = [by_title.get(panel.title, ResultPanel(panel.title, [])) for panel in chart.panels]
+    return replace(chart, theory=drawn, notes=[*chart.notes, SOURCES[name]])
+
+
+def _check_theory(name: str, chart: Chart, rows: _Rows) -> None:
+    option = f"--theory {name}"
+    check_theory(name)
+    if name == AIMD:
+        raise InputError(f"{option}: this is for the cwnd of one run; give its scenario file.")
+    if chart.y != "throughput_Bps" or chart.ratio is not None or rows.who != "role":
+        raise InputError(f"{option}: this predicts the throughput of flows; add --y throughput_Bps.")
+    if chart.kind in (CDF, HEATMAP):
+        raise InputError(f"{option}: the kind {chart.kind} has no line for it; use {LINE} or {BOX}.")
+
+
+def _check_losses(chart: Chart, cells: Sequence[_core.Cell]) -> None:
+    """Raise `InputError` unless each level on the horizontal axis is a loss probability."""
+    losses: dict[str, set[float]] = {}
+    for cell in cells:
+        losses.setdefault(cell.levels.get(chart.x, ""), set()).update(losses_of_cell(cell).values())
+    distinct = set().union(*losses.values())
+    if len(distinct) < max(len(losses), 2) or any(len(own) != 1 for own in losses.values()):
+        raise InputError(
+            f"--theory {MATHIS}: the horizontal axis must be a loss probability; choose a factor that sets "
+            "the key loss of a link with --x."
+        )
 
 
 def _title(ratio: Ratio | None, metric: str, scale: units.Scale) -> str:
@@ -501,7 +574,8 @@ def _chart(
     scale = _scale(rows, metric, drawn)
     title = axis.name if axis else _JOINT.join(x)
     chart = Chart(name, kind, metric, title, hue, x_levels, hue_levels, visible, scale, [], axis)
-    chart = replace(chart, whiskers=request.whiskers or IQR, ratio=rows.ratio)
+    chart = replace(chart, whiskers=request.whiskers or IQR, ratio=rows.ratio, log=check_log(request.log))
+    _check_log(chart.log, chart, drawn)
     return replace(chart, notes=[_method(chart, drawn), *_remarks(rows, kind, len(panels), rest)])
 
 
@@ -516,6 +590,25 @@ def _check_whiskers(request: ResultRequest, kind: str) -> None:
         raise InputError(f"--whiskers {request.whiskers}: the kind {kind} has no whiskers; add --kind {BOX}.")
     if request.whiskers not in (None, *WHISKERS):
         raise InputError(f"--whiskers {request.whiskers}: choose one of {', '.join(WHISKERS)}.")
+
+
+def _check_log(log: str, chart: Chart, drawn: Sequence[Group]) -> None:
+    """Raise `InputError` if an axis of `--log` has no numbers above 0 to show."""
+    kind, option = chart.kind, f"--log {log}"
+    on_y, on_x = "y" in log, "x" in log
+    if log and kind == HEATMAP:
+        raise InputError(f"{option}: the kind {kind} has no axes with numbers; omit --log.")
+    if on_y and kind == CDF:
+        raise InputError(f"{option}: the vertical axis of a {kind} is a share, from 0 to 1; use --log x.")
+    if on_x and kind in (BAR, BOX):
+        raise InputError(f"{option}: the kind {kind} has its levels side by side; add --kind {LINE}.")
+    numbers = [chart.over.low] if chart.over else levels.numbers(chart.x_levels)
+    if on_x and kind != CDF and (numbers is None or min(numbers) <= 0):
+        raise InputError(
+            f"{option}: the levels of {chart.x} are not all numbers above 0; choose another factor with --x."
+        )
+    if (on_y or (on_x and kind == CDF)) and max(value for group in drawn for value in group.values) <= 0:
+        raise InputError(f"{option}: no value of {units.label(chart.y)} is above 0; choose another --y.")
 
 
 def _rest(rows: _Rows, shown: Sequence[str]) -> list[str]:

@@ -15,7 +15,17 @@ from lasthop.present.pictures import marks
 from lasthop.present.pictures.cast import MOST_PANELS, check_flows
 from lasthop.present.pictures.marks import FLOW_COLORS, Look, Shape
 from lasthop.present.pictures.panels import scaled
-from lasthop.present.pictures.shapes import Layer, Panel, Picture, caption, check_span, filled, made_by
+from lasthop.present.pictures.shapes import (
+    BadPeriod,
+    Layer,
+    Panel,
+    Picture,
+    caption,
+    check_span,
+    clipped,
+    filled,
+    made_by,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +59,14 @@ class OverPicture:
     source: str
     notes: list[str]
     left_out: list[str]
+    bad_periods: Sequence[BadPeriod] = ()
+    log: str = ""
 
     def of(self, panels: Sequence[Panel]) -> Picture:
         start, stop = self.span
-        return Picture(
-            [panel.within(start, stop) for panel in panels], start, stop, [], [*self.notes, *self.left_out]
-        )
+        bad = clipped(self.bad_periods, start, stop)
+        parts = [panel.within(start, stop) for panel in panels]
+        return Picture(parts, start, stop, bad, [*self.notes, *self.left_out], self.log)
 
     def remarks(self) -> list[str]:
         """Return the notes on the picture, and on omitted flows."""

@@ -131,7 +131,7 @@ def queue_panels(tables: TraceTables, place: int, cast: Cast) -> list[Panel]:
         layers += [_layer(length, _lengths(own), "queue_packets"), *_queue_events(own)]
     panels_ = [Panel("queue", "router queue", "packets", filled(layers))]
     if in_bytes:
-        panels_.append(scaled(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(in_bytes))))
+        panels_.append(Panel("red-average", marks.RED_AVERAGE.name, "B", filled(in_bytes)))
     return panels_
 
 
@@ -196,7 +196,7 @@ def _round_trips(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
             _layer(marks.TIMER.tinted(look), expired.drop_nulls("rto_ns"), "rto_ns", _NANO, flow.name)
         )
     if transfers:
-        yield scaled(Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True))
+        yield Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True)
 
 
 def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
@@ -223,12 +223,11 @@ def rate_window_s(duration: float) -> float:
     return min((factor * power for factor in (1, 2, 5, 10)), key=lambda width: abs(math.log(width / wanted)))
 
 
-def _goodput(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
-    """Yield the goodput: payload that reached the receiver for the first time, over a sliding window.
+def goodput_panel(tables: TraceTables, cast: Cast, window: float) -> Panel:
+    """Return the goodput: payload that reached the receiver for the first time, over a sliding window.
 
     Flows without a colour are summed, unless the cast shows them one by one.
     """
-    window = rate_window_s(tables.end_s())
     together = replace(cast.others, name=f"{cast.others.name} together")
     arrivals: dict[tuple[Look, str], list[tuple[float, int]]] = {}
     for flow, look in cast.painted(cast.flows):
@@ -239,7 +238,11 @@ def _goodput(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
     for (look, name), sizes in arrivals.items():
         x, y = sliding_rate(sizes, window)
         layers.append(Layer(marks.GOODPUT.of(look), x, y, flow=name))
-    yield scaled(Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True))
+    return Panel("goodput", f"goodput over {window:g} s", "B/s", filled(layers), of_flows=True)
+
+
+def _goodput(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    yield goodput_panel(tables, cast, rate_window_s(tables.end_s()))
 
 
 def _of_hop(tables: TraceTables, direction: str) -> pl.DataFrame:
@@ -388,4 +391,9 @@ def panels(tables: TraceTables, kinds: Sequence[str] = USUAL_KINDS, cast: Cast |
     them, and a queue panel for each direction of a hop that carries data.
     """
     cast = cast or Cast.of(tables)
-    return [panel for kind in kinds for panel in _PANELS[kind](tables, cast)]
+    return [scaled(panel) for kind in kinds for panel in unscaled_panels(tables, kind, cast)]
+
+
+def unscaled_panels(tables: TraceTables, kind: str, cast: Cast) -> Iterable[Panel]:
+    """Return the panels of a kind, in units that are equal in all runs if several runs may share them."""
+    return _PANELS[kind](tables, cast)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from lasthop import _core
 from lasthop.campaign.plan import Plan
@@ -13,6 +14,7 @@ from lasthop.common.metrics.units import listed
 from lasthop.present.pictures.marks import BAD_PERIODS, Mark, Shape
 
 Value = float | None
+T = TypeVar("T", "Phase", "BadPeriod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,15 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of a connection, in seconds, of a `kind` in `lasthop.analysis.explain.facts`."""
+
+    kind: str
+    start: float
+    stop: float
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """A pair of axes.
 
@@ -80,6 +91,8 @@ class Panel:
     top: float | None = None
     is_whole: bool = False
     """Whether the panel shows the whole run, however long."""
+    phases: Sequence[Phase] = ()
+    """The phases of its only connection, which are shaded."""
 
     @property
     def title(self) -> str:
@@ -98,7 +111,8 @@ class Panel:
         """Return the part between two times, or the panel itself if it is not over time."""
         if self.across:
             return self
-        return replace(self, layers=filled(layer.within(start, stop) for layer in self.layers))
+        layers = filled(layer.within(start, stop) for layer in self.layers)
+        return replace(self, layers=layers, phases=clipped(self.phases, start, stop))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +135,20 @@ class BadPeriod:
         return replace(mark, name=f"{mark.name} of {self.hop}") if self.hop else mark
 
 
+def clipped(periods: Iterable[T], start: float, stop: float) -> list[T]:
+    """Return the parts of phases or bad periods between two times."""
+    return [
+        replace(period, start=max(period.start, start), stop=min(period.stop, stop))
+        for period in periods
+        if period.start < stop and period.stop > start
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """Panels over a time axis from `start` to `stop` in seconds, with the bad periods of the link.
 
-    `notes` are sentences for the reader.
+    `notes` are sentences for the reader. `log` are the logarithmic axes: `x`, `y`, `xy`, or none.
     """
 
     panels: list[Panel]
@@ -133,6 +156,7 @@ class Picture:
     stop: float
     bad_periods: list[BadPeriod]
     notes: Sequence[str] = ()
+    log: str = ""
 
 
 def made_by(plan: Plan) -> str:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lasthop.present.pictures import marks
+from lasthop.present.pictures.logarithmic import make_logarithmic
 from lasthop.present.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, Mark, Shape
+from lasthop.present.pictures.phases import draw_phases
 from lasthop.present.pictures.shapes import BadPeriod, Layer, Panel, Picture, joined
 from lasthop.present.pictures.svg_font import with_font
 
@@ -112,6 +114,12 @@ _SWATCH_PT = 3.0
 _NOTE_PT = 7
 _CHARACTERS_PER_IN = 23
 _LEAST_SYMBOL_PX = 4
+_LEFT_IN = 0.75
+"""More than the labels of most vertical axes need. Until their width is known, it stands for it."""
+_FIRST_SHARE = 1e-3
+"""The beginning of a logarithmic time axis, as a share of its end, if the run begins earlier."""
+_BEYOND = 1.15
+"""The factor between a value and the end of a logarithmic axis beyond it."""
 _COUNTS = ("packets", "segments")
 _SPAN_HEIGHT = 0.62
 """Height of a row in a waterfall."""
@@ -322,24 +330,27 @@ def figure_of(picture: Picture, width: str) -> Figure:
     """Return the matplotlib figure of a picture, as wide as a column or a page of a paper."""
     figure, stacked = new_figure(width, len(picture.panels))
     heights = [_height_in(panel, width) for panel in picture.panels]
-    margin = (picture.stop - picture.start) * 0.01
     over_time = [axes for axes, panel in zip(stacked, picture.panels, strict=True) if not panel.across]
-    for axes, panel in zip(stacked, picture.panels, strict=True):
+    unlabelled: list[list[str]] = []
+    for axes, panel, height in zip(stacked, picture.panels, heights, strict=True):
         _draw_panel(axes, panel, picture.bad_periods)
+        _set_scales(axes, panel, picture)
         if panel.across:
-            axes.set_xlim(0, None)
             axes.set_xlabel(panel.across)
         else:
-            axes.set_xlim(picture.start - margin, picture.stop + margin)
             axes.tick_params(labelbottom=axes is over_time[-1])
+        size = (figure.get_figwidth() - _LEFT_IN - _MARGIN_IN, height)
+        below = not picture.bad_periods
+        unlabelled.append(draw_phases(axes, panel.phases, size, below=below) if panel.phases else [])
     if over_time:
         over_time[-1].set_xlabel("time (s)")
     _break_labels(stacked, heights)
     left = _left_in(figure, stacked, heights)
     room = figure.get_figwidth() - left - _MARGIN_IN
     rooms, named, above = [], set[str](), 0.0
-    for axes, panel, height in zip(stacked, picture.panels, heights, strict=True):
+    for axes, panel, height, kinds in zip(stacked, picture.panels, heights, unlabelled, strict=True):
         handles = legend_handles(panel, () if panel.across else picture.bad_periods)
+        handles |= {kind: _sample(marks.PHASES[kind]) for kind in kinds}
         new = {name: handle for name, handle in handles.items() if name not in named}
         rooms.append((above + _GAP_IN + add_legend(axes, new, room), height))
         above = _TIME_AXIS_IN if axes.get_xlabel() else 0.0
@@ -347,6 +358,24 @@ def figure_of(picture: Picture, width: str) -> Figure:
     notes = wrapped(picture.notes, figure.get_figwidth())
     place(figure, stacked, rooms, left=left, below=_TIME_AXIS_IN, notes=notes)
     return figure
+
+
+def _set_scales(axes: Axes, panel: Panel, picture: Picture) -> None:
+    """Set the limits of the horizontal axis, and make those axes logarithmic that are to be."""
+    drawn = [layer for layer in panel.layers if not layer.mark.optional]
+    across = [x for layer in drawn for x in layer.x if x > 0]
+    if "x" in picture.log and panel.across and across:
+        make_logarithmic(axes.xaxis, (min(across), max(across)))
+    elif "x" in picture.log and not panel.across:
+        make_logarithmic(axes.xaxis, (max(picture.start, picture.stop * _FIRST_SHARE), picture.stop))
+    elif panel.across:
+        axes.set_xlim(0, None)
+    else:
+        margin = (picture.stop - picture.start) * 0.01
+        axes.set_xlim(picture.start - margin, picture.stop + margin)
+    heights = [y for layer in drawn for values in (layer.y, layer.far or ()) for y in values if y and y > 0]
+    if "y" in picture.log and heights and not panel.rows:
+        make_logarithmic(axes.yaxis, (min(heights) / _BEYOND, panel.top or max(heights) * _BEYOND))
 
 
 def _break_labels(stacked: Sequence[Axes], heights: Sequence[float]) -> None:

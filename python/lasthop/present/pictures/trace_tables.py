@@ -12,7 +12,7 @@ import polars as pl
 from lasthop import _core
 from lasthop.campaign.results.columns import as_frame, gathered_frame
 from lasthop.engines.engine import Trace
-from lasthop.present.pictures.shapes import BadPeriod, Panel, Picture
+from lasthop.present.pictures.shapes import BadPeriod, Panel, Picture, clipped
 from lasthop.scenario.facts import Facts
 
 _NANO = 1e9
@@ -103,11 +103,7 @@ class TraceTables:
         end = self.end_s() if stop is None else stop
         crossed = None if flows is None else frozenset[int]().union(*(flow.crossed for flow in flows))
         periods = [period for period in self.bad_periods if crossed is None or crossed & period.places]
-        bad = [
-            replace(period, start=max(period.start, start), stop=min(period.stop, end))
-            for period in periods
-            if period.start < end and period.stop > start
-        ]
+        bad = clipped(periods, start, end)
         whole = any(period.start <= 0 and period.stop >= self.end_s() for period in periods)
         left_out = "" if all(panel.is_whole for panel in panels) else self.left_out
         texts = [*notes, left_out, "The whole run is a bad period of the link." if whole else ""]
