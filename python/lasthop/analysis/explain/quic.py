@@ -258,8 +258,11 @@ class _Teller:
         who, other = ("server", "client") if first.direction == "down" else ("client", "server")
         text = f"Handshake: the {who} sends the first flight, padded to 1200 bytes (RFC 9000, section 14.1)."
         until = history.established or self.end
+        # Before the first packet from the other end, no keys but those of 0-RTT encrypt data.
+        answers = [p.delivered for p in history.own if p.direction != first.direction and p.delivered]
+        answered = min(answers, default=until)
         early = [
-            p for p in history.own if p.payload_bytes and p.sent < until and p.direction == first.direction
+            p for p in history.own if p.payload_bytes and p.sent < answered and p.direction == first.direction
         ]
         if early:
             text += f" It carries data: {byte_ranges(early)} (0-RTT; RFC 9001, section 4.6)."

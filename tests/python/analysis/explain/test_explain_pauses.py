@@ -60,6 +60,32 @@ def test_the_time_in_which_an_application_is_idle_is_a_phase_of_its_own(tmp_path
             assert len(facts.timeouts) == (cell.levels["round_trip"] != "short"), cell.key
 
 
+EARLY = """
+down.link = { rate = "10 Mbit/s", delay = "20 ms" }
+[[flow]]
+kind = "request-response"
+name = "asking"
+stack = "quic"
+request = "200 B"
+response = "20 kB"
+[factor.ticket]
+none = {}
+known.flow.asking.quic.zero_rtt = true
+"""
+
+
+def test_only_data_before_the_answer_is_0_rtt(tmp_path: Path) -> None:
+    """The first request leaves in the first flight, or at the end of the client's handshake."""
+    file = tmp_path / "early.toml"
+    file.write_text(EARLY, encoding="utf-8")
+    study = _core.load(str(file))
+    for cell in study.cells:
+        (story,) = stories(traced(cell, study.seed, 1, 1), Facts.of(cell))
+        carries = "It carries data: bytes 1-200 (0-RTT; RFC 9001, section 4.6)."
+        assert (carries in _flat(str(story))) == (cell.levels["ticket"] == "known")
+        assert ("0-RTT" in str(story)) == (cell.levels["ticket"] == "known")
+
+
 MOVING = """
 down.link = { rate = "10 Mbit/s", delay = "20 ms" }
 [[flow]]
