@@ -1,5 +1,6 @@
 """The commands `lasthop example`."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -50,12 +51,12 @@ def example_show(name: str) -> None:
 def example_copy(name: str, folder: Path) -> None:
     """Copy example NAME, and the files that it needs, to the folder DIR.
 
-    DIR defaults to the current folder. No file is overwritten.
+    DIR defaults to the current folder. No file is overwritten. Commands in comments name the copy.
 
     Example: lasthop example copy queue
     """
     files = {file: folder / file.name for file in needed_files(find_example(name))}
-    contents = {target: file.read_bytes() for file, target in files.items()}
+    contents = {target: _copied(file, folder) for file, target in files.items()}
     conflict = next(
         (target for target, new in contents.items() if target.exists() and target.read_bytes() != new), None
     )
@@ -73,6 +74,17 @@ def example_copy(name: str, folder: Path) -> None:
     first = next(iter(contents))
     if first.suffix == ".toml":
         click.echo(f"\nRun it with: {_command(first)}")
+
+
+def _copied(file: Path, folder: Path) -> bytes:
+    """Return the contents of a file of an example; commands in its comments name `folder` as its place."""
+    content = file.read_bytes()
+    if file.suffix != ".toml":
+        return content
+    there = "" if folder == Path() else f"{shlex.quote(str(folder))}/"
+    text = re.sub(r"examples/(?:\w+/)?(?=[\w-]+\.)", lambda _: there, content.decode())
+    enter = re.compile(r"^(#.*\bcd )examples/\w+\n", re.MULTILINE)
+    return enter.sub(lambda match: there and f"{match[1]}{there}\n", text).encode()
 
 
 def _command(file: Path) -> str:

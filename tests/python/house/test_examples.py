@@ -96,6 +96,32 @@ def test_the_command_that_a_copied_example_prints_can_run(
         assert all(Path(script).is_file() for script in scripts)
 
 
+def test_commands_in_the_comments_of_a_copy_name_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasthop_main: Main
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", "new", "my examples"):
+        assert lasthop_main("example", "copy", "two-flows", folder) == 0
+        assert lasthop_main("example", "copy", "control", folder) == 0
+    here, new, mine = (
+        [(Path(folder) / name).read_text(encoding="utf-8") for name in ("two-flows.toml", "control.toml")]
+        for folder in (".", "new", "my examples")
+    )
+    assert "lasthop run two-flows.toml --only memory=cbi" in here[0]
+    assert "lasthop run new/two-flows.toml --only memory=cbi" in new[0]
+    assert "lasthop run 'my examples'/two-flows.toml --only memory=cbi" in mine[0]
+    assert "#\n#   lasthop check control.toml\n" in here[1]
+    assert "#\n#   cd new/\n#   lasthop check control.toml\n" in new[1]
+    assert "#\n#   cd 'my examples'/\n#   lasthop check control.toml\n" in mine[1]
+
+
+@pytest.mark.parametrize("name", [name for name, file in list_examples().items() if file.suffix == ".toml"])
+def test_no_comment_of_a_copy_names_a_checkout(name: str, tmp_path: Path, lasthop_main: Main) -> None:
+    assert lasthop_main("example", "copy", name, tmp_path / "new") == 0
+    for file in (tmp_path / "new").glob("*.toml"):
+        assert "examples/" not in file.read_text(encoding="utf-8")
+
+
 @pytest.mark.long(covers=("examples", "python/lasthop/scenario"), seconds=30)
 @pytest.mark.parametrize("name", ["own", "codel", "trace", "two-ways", "parking-lot", "space", "home"])
 def test_a_copied_example_runs_as_it_says(
