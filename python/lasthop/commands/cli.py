@@ -18,6 +18,7 @@ from lasthop import _core
 from lasthop.commands.basic import LazyGroup
 from lasthop.commands.output import guarded_output, plain_errors
 from lasthop.common.errors import BuildError, InputError, InterruptedCampaignError, OutputError
+from lasthop.common.processes import sigterm_as_ctrl_c
 from lasthop.common.version import version
 
 # By default, polars' allocator keeps freed memory in arenas per core, so memory grows during a campaign. It
@@ -132,7 +133,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     if "_LASTHOP_COMPLETE" in os.environ:
         import_module("lasthop.commands.completion")  # registers completion in bash
     try:
-        with guarded_output():
+        with sigterm_as_ctrl_c(), guarded_output():
             code = cli.main(
                 None if arguments is None else list(arguments), prog_name="lasthop", standalone_mode=False
             )

@@ -192,6 +192,26 @@ def test_a_chain_of_cached_metrics_goes_on_where_it_was_stopped(tmp_path: Path) 
     assert simulated == 6000, "no run is made twice"
 
 
+def test_sigterm_stops_every_command_as_ctrl_c_does(tmp_path: Path) -> None:
+    """Here `lasthop explain`, in the middle of its run."""
+    (tmp_path / "stops.py").write_text(
+        "import os, signal, lasthop\n"
+        "class Mine(lasthop.CongestionControl):\n"
+        "    def on_ack(self, ack): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    def on_congestion(self, sign, in_use): ...\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "it.toml").write_text(
+        'down.link = { rate = "1 Mbit/s", delay = "10 ms" }\n'
+        'flow = [{ kind = "bulk-tcp", bytes = "10 kB" }]\n'
+        'tcp.congestion_control = "python:stops.Mine"\n',
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "lasthop.commands.cli", "explain", tmp_path / "it.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "Stopped.")
+
+
 def test_sigterm_stops_what_ignores_ctrl_c() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
