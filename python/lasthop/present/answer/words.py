@@ -102,6 +102,19 @@ class _Group:
         return any(diff.significant or diff.trend_is_significant for diff in self.members)
 
     @property
+    def is_visible(self) -> bool:
+        """Whether printed values show a significant difference, or the ends of a significant trend."""
+        return any(
+            human(diff.metric, diff.level_mean) != human(diff.metric, diff.reference_mean)
+            for diff in self.members
+            if diff.significant
+        ) or any(
+            human(diff.metric, diff.trend.first[1]) != human(diff.metric, diff.trend.last[1])
+            for diff in self.members
+            if diff.trend and diff.trend_is_significant
+        )
+
+    @property
     def apart(self) -> tuple[str, str, Difference] | None:
         """Two levels whose intervals in the tables do not overlap, the second if possible the reference.
 
@@ -135,11 +148,13 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     for diff in differences:
         groups.setdefault((diff.topic, diff.metric, diff.factor, diff.reference), []).append(diff)
     all_groups = [_Group(members) for members in groups.values()]
-    differ = [group for group in all_groups if group.differs]
+    differ = [group for group in all_groups if group.differs and group.is_visible]
+    invisible = [group for group in all_groups if group.differs and not group.is_visible]
     undecided = [group for group in all_groups if not group.differs and group.apart]
     alike = [group for group in all_groups if not group.differs and not group.apart]
     texts = [sentence for group in _ranked(differ) for sentence in _describe(group)] if differ else []
     texts += [_undecided(own) for own in _by_factor(undecided)]
+    texts += [f"Differences too small for the printed digits: {_metrics(invisible)}."] if invisible else []
     if not alike:
         return texts
     return [*texts, _alike(alike)] if texts else [_of_factor(own) for own in _by_factor(alike)]
@@ -464,12 +479,17 @@ def _needed(diff: Difference) -> str:
 
 
 def _alike(groups: Sequence[_Group]) -> str:
+    return f"No significant difference {_metrics(groups)}."
+
+
+def _metrics(groups: Sequence[_Group]) -> str:
+    """Return the metrics of these comparisons: `by queue in MOS or loss rate; by delay in elapsed time`."""
     metrics: dict[str, list[str]] = {}
     for group in groups:
         own = metrics.setdefault(group.members[0].factor, [])
         own += [name for name in [label(group.members[0].metric)] if name not in own]
     by = [f"by {factor} in {listed(own, 'or')}" for factor, own in metrics.items()]
-    return f"No significant difference {'; '.join(by)}."
+    return "; ".join(by)
 
 
 # ---- Words -----------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_a_comparison_of_one_of_several_flows_names_it(
     assert lasthop_main("run", EXAMPLES / "queue.toml", "--out", tmp_path / "out") == 0
     text = " ".join(capsys.readouterr().out.split())
     # The largest difference comes first, not behind "... and 2 more".
-    first = text.split("p corrected by Holm's method): - ")[1]
+    first = text.split("geometric for times and rates; p corrected by Holm): - ")[1]
     assert first.startswith(
         "With flow=call, queue=long has 10.2 times the p95 of queueing delay of queue=short: 815"
     )
@@ -500,6 +500,12 @@ def test_no_sentence_denies_a_difference_where_intervals_do_not_overlap(
         assert not re.search(r"does not differ|None of the|No significant", text)
     else:
         assert "may differ" not in text
+
+
+def test_a_difference_below_the_printed_digits_is_only_mentioned() -> None:
+    """The elapsed times, 8.42 s, differ by 0.1 ms in each pair."""
+    times = {("e0", "a"): [8.4200, 8.4201, 8.4202], ("e0", "b"): [8.4201, 8.4202, 8.4203]}
+    assert told(times) == ["Differences too small for the printed digits: by variant in elapsed time."]
 
 
 def test_one_replication_shows_nothing() -> None:

@@ -108,7 +108,7 @@ def test_sizes_rates_and_delays_are_not_compared_with_each_other(
     file.write_text(scenario, encoding="utf-8")
     assert lasthop_main("run", file, "--replications", 3, "--out", tmp_path / "both") == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "Differences between levels, within each size and width (paired" in out
+    assert "Differences between levels, within each size and width (means" in out
     assert "window=iw10" in out
     assert "size=large takes" not in out
     assert "size=small has" not in out
