@@ -7,7 +7,7 @@ import click
 import polars as pl
 
 from lasthop import _core
-from lasthop.commands.basic import PATH
+from lasthop.commands.basic import PATH, Choice
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 from lasthop.common.errors import InputError
@@ -42,7 +42,7 @@ TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--table",
-    type=click.Choice(list(TABLES)),
+    type=Choice(list(TABLES)),
     default="flows",
     show_default=True,
     help="Table to print. flows: metrics per flow and direction; protocols: packets and bytes per protocol; "

@@ -12,7 +12,7 @@ import click
 from lasthop.campaign.results.manifest import UNTIL, finished
 from lasthop.campaign.results.space import space_lines
 from lasthop.campaign.results.tables import Tables
-from lasthop.commands.basic import FOLDER, PATH, list_option, only_option
+from lasthop.commands.basic import FOLDER, PATH, Choice, list_option, only_option
 from lasthop.commands.options import quiet_option, table_out_option
 from lasthop.commands.table_file import check_output, write_output
 
@@ -114,7 +114,7 @@ def show_command(
 @click.option("--role", metavar="ROLE", help="Compare only flows with this role.  [default: all]")
 @click.option(
     "--correction",
-    type=click.Choice(["holm", "none"]),
+    type=Choice(["holm", "none"]),
     default="holm",
     show_default=True,
     help="Correction of p values for the number of comparisons in the table.",

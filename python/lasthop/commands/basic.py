@@ -45,7 +45,7 @@ def list_option(
 
     def separate(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
         parts = (part.strip() for value in values for part in value.split(","))
-        choice = click.Choice(choices)
+        choice = Choice(choices)
         return tuple(choice.convert(part, option, context) if choices else part for part in parts if part)
 
     return click.option(
@@ -58,6 +58,17 @@ def list_option(
         show_default=bool(default),
         help=text,
     )
+
+
+class Choice(click.Choice):  # type: ignore[type-arg]  # a type with parameters since click 8.2
+    """A choice of words whose error names the nearest."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return str(super().convert(value, param, ctx))
+        except click.BadParameter as error:
+            near = difflib.get_close_matches(value, list(self.choices), 1)
+            self.fail(f"{error.message} Did you mean '{near[0]}'?" if near else error.message, param, ctx)
 
 
 class LazyGroup(click.Group):

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
-from lasthop.commands.basic import PATH, LazyGroup
+from lasthop.commands.basic import PATH, Choice, LazyGroup
 from lasthop.commands.completion import complete_files
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import COUNT, junit_option
@@ -82,7 +82,7 @@ def check_group() -> None:
 @click.option(
     "--format",
     "style",
-    type=click.Choice(["text", "github"]),
+    type=Choice(["text", "github"]),
     default="text",
     show_default=True,
     help="Output format. github: also print annotations, which GitHub shows at the lines of the claims.",

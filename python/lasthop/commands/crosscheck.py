@@ -11,7 +11,7 @@ from lasthop import _core
 from lasthop.campaign.limits import Limits
 from lasthop.campaign.plan import ChosenRun, Plan
 from lasthop.campaign.provenance import usable_cores
-from lasthop.commands.basic import PATH, only_option, seed_option
+from lasthop.commands.basic import PATH, Choice, only_option, seed_option
 from lasthop.commands.completion import complete_scenarios
 from lasthop.commands.options import COUNT, anyway_option, limit_memory_option
 from lasthop.commands.table_file import check_output, write_output
@@ -38,7 +38,7 @@ Cells: TypeAlias = Mapping[tuple[str, str], _core.Cell]
 @click.option("--live", is_flag=True, help="Also compare this machine's TCP, in real time.")
 @click.option(
     "--router",
-    type=click.Choice(["linux"]),
+    type=Choice(["linux"]),
     help="Use Linux's own queue disciplines in the guest, as router.implementation does, and lasthop's "
     "versions of them in the model. The model has no netem and keeps its drop-tail queues.",
 )

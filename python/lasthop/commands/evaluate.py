@@ -9,7 +9,7 @@ import click
 
 from lasthop.campaign.cluster import check_cluster
 from lasthop.campaign.simulate import place_of
-from lasthop.commands.basic import PATH, list_option
+from lasthop.commands.basic import PATH, Choice, list_option
 from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import cluster_option
 from lasthop.common.algorithms import PREFIX
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--set",
     "set_name",
-    type=click.Choice(["quick", "whole"]),
+    type=Choice(["quick", "whole"]),
     default="quick",
     show_default=True,
     help="Size of the set of scenarios. quick: few levels and replications; whole: more of both.",

@@ -6,12 +6,13 @@ import click
 
 from lasthop import _core
 from lasthop.campaign.plan import ChosenRun
-from lasthop.commands.basic import PATH
+from lasthop.commands.basic import PATH, Choice
 from lasthop.commands.one_run import OneRunOptions, list_files, one_run_options, runs_of_source
 from lasthop.commands.options import is_given, over_option, quiet_option, snaplen_option
 from lasthop.common.errors import InputError
 
 _PACKETS = "pcapng"
+_OF_CAPTURES = (".pcap", ".pcapng", ".cap")
 _OF_TABLES = {"step_ns": "--step", "over": "--over", "place": "--course"}
 
 
@@ -36,7 +37,7 @@ class _Step(click.ParamType[int]):
 @click.option(
     "--as",
     "style",
-    type=click.Choice([_PACKETS, "csv", "parquet"]),
+    type=Choice([_PACKETS, "csv", "parquet"]),
     help="Format. pcapng: packets of one run; csv, parquet: table of time series.  [default: by the suffix "
     "of --out, else pcapng]",
 )
@@ -131,6 +132,11 @@ def _export_packets(context: click.Context, out: Path | None, *, quiet: bool) ->
             raise InputError(
                 f"{option} is for tables: choose --as csv or --as parquet, or leave out {option}."
             )
+    if out is not None and out.suffix in _OF_CAPTURES:
+        raise InputError(
+            f"--out {out}: packets go to several .pcapng files in a new folder; did you mean "
+            f"'{out.with_suffix('')}'?"
+        )
     options = OneRunOptions.of(context)
     from_results = is_results(Path(options.scenario))
     run = _only_run(runs_of_source(context)) if from_results else options.choose()

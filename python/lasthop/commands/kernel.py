@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from lasthop.commands.basic import FILE
+from lasthop.commands.basic import FILE, Choice
 from lasthop.common.errors import InputError
 from lasthop.engines.kernel.store import HZ, find_kernel, kernels, recipe, remove, store
 
@@ -32,7 +32,7 @@ def kernel_group() -> None:
 )
 @click.option(
     "--hz",
-    type=click.Choice(["100", "250", "300", "1000"]),
+    type=Choice(["100", "250", "300", "1000"]),
     default=str(HZ),
     show_default=True,
     help="Timer ticks per second. They affect results, so a value other than the default is part of the "

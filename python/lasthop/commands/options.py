@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from lasthop import _core
 from lasthop.campaign.limits import COUNT_MAX, read_size
-from lasthop.commands.basic import FOLDER, PATH, only_option, seed_option
+from lasthop.commands.basic import FOLDER, PATH, Choice, only_option, seed_option
 from lasthop.common.errors import InputError
 from lasthop.engines.registry import ABOUT, ENGINES
 
@@ -52,7 +52,7 @@ points_option = click.option(
 )
 engine_option = click.option(
     "--engine",
-    type=click.Choice(list(ENGINES)),
+    type=Choice(list(ENGINES)),
     default="model",
     show_default=True,
     help=" ".join(
@@ -98,7 +98,7 @@ REPLICATIONS = "replications"
 """The value of `--over` that is no factor."""
 over_option = click.option(
     "--over",
-    type=click.Choice([REPLICATIONS]),
+    type=Choice([REPLICATIONS]),
     metavar=REPLICATIONS,
     help="Summarize all replications of each selected cell: at each time step, the median and the band from "
     "the 10th to the 90th percentile.",

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 import click
 from click.core import ParameterSource
 
-from lasthop.commands.basic import list_option
+from lasthop.commands.basic import Choice, list_option
 from lasthop.commands.options import junit_option
 from lasthop.common.errors import InputError
 from lasthop.packetdrill.on_model import STACKS, run_on_model
@@ -33,7 +33,7 @@ class _OfKernel(TypedDict):
 )
 @click.option(
     "--stack",
-    type=click.Choice(STACKS),
+    type=Choice(STACKS),
     help="Test this profile of lasthop's own TCP (as in [tcp] profile) instead of a kernel.",
 )
 @click.option(

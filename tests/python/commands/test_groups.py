@@ -158,6 +158,8 @@ def test_an_export_is_of_the_kind_that_is_named(
         (["--as", "csv", "--snaplen", "96"], "--snaplen is for packets"),
         (["--as", "csv", "--out", "x.parquet"], "did you mean 'x.csv'"),
         (["--as", "parquet", "--course", "down"], "--course writes a CSV file"),
+        (["--out", "run.pcap"], "several .pcapng files in a new folder; did you mean 'run'?"),
+        (["--as", "pcap"], "Did you mean 'pcapng'?"),
     ]:
         assert lasthop_main("export", queue, "--only", "queue=short", *words) == 2
         assert part in capsys.readouterr().err

@@ -74,7 +74,8 @@ def answer_blocks(sections: Sequence[Section], shown: Shown) -> list[Block]:
         section.factors[name] for section in sections for name in section.varied if name not in section.tested
     ]
     within = f", within each {listed(list(dict.fromkeys(task)))}" if task else ""
-    head = f"Differences between levels{within} (means over pairs, geometric for times and rates; p corrected by Holm):"
+    means = "means over pairs, geometric for times and rates; p corrected by Holm"
+    head = f"Differences between levels{within} ({means}):"
     return [*blocks, Block(textwrap.wrap(head, width()), list(map(bullet, sentences)), noun="difference")]
 
 
