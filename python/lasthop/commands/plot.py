@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lasthop.campaign.results.folder import is_results
-from lasthop.commands.basic import PATH, list_option
+from lasthop.commands.basic import PATH, Choice, list_option
 from lasthop.commands.one_run import OneRunOptions, list_files, one_run_options, runs_of_source
 from lasthop.commands.options import REPLICATIONS, is_given, quiet_option
 from lasthop.common.errors import InputError
+from lasthop.common.metrics.units import counted
 from lasthop.studies.catalogue import find_scenario
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 )
 @click.option(
     "--whiskers",
-    type=click.Choice(["iqr", "extremes"]),
+    type=Choice(["iqr", "extremes"]),
     help="Results (box): ends of the whiskers: the furthest values within 1.5 interquartile ranges, or the "
     "minimum and maximum.  [default: iqr]",
 )
@@ -111,12 +112,12 @@ _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ra
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(["png", "svg", "pdf"]),
+    type=Choice(["png", "svg", "pdf"]),
     help="File format, unless --out has a suffix.  [default: png]",
 )
 @click.option(
     "--width",
-    type=click.Choice(["column", "page"]),
+    type=Choice(["column", "page"]),
     default="page",
     show_default=True,
     help="Width of the plot: a column of a two-column paper (3.5 in, 89 mm) or a page (7.2 in, 183 mm).",
@@ -248,7 +249,8 @@ def _plot_over(context: click.Context, over: str, *, quiet: bool) -> None:
     name, log, span = runs[0].plan.study.name, check_log(request.log), (request.start, request.stop)
     if over == REPLICATIONS:
         cells = runs[0].cell.key or "its only cell" if len(runs) == 1 else f"{len(runs)} cells"
-        title = f"{cells}, {runs[0].plan.replications} replications of set {runs[0].set_number}"
+        replications = counted(runs[0].plan.replications, "replication")
+        title = f"{cells}, {replications} of set {runs[0].set_number}"
     else:
         levels = read_over(over)
         runs = runs_over(runs, levels, runs[0].plan.file or find_scenario(context.params["scenario"]))

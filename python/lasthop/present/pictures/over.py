@@ -10,7 +10,7 @@ import polars as pl
 from lasthop.campaign.folded import BAND_WORDS, fold
 from lasthop.campaign.plan import ChosenRun
 from lasthop.common.errors import InputError, nearest
-from lasthop.common.metrics.units import scale
+from lasthop.common.metrics.units import counted, scale
 from lasthop.present.pictures import marks
 from lasthop.present.pictures.cast import MOST_PANELS, check_flows
 from lasthop.present.pictures.marks import FLOW_COLORS, Look, Shape
@@ -140,13 +140,11 @@ def picture_over(
         left_out += remarks
     plan = runs[0].plan
     cells = "; ".join(run.cell.key for run in runs if run.cell.key) or "its only cell"
-    source = (
-        f"{plan.study.name}, {cells}, {folded.replications} replications of set {runs[0].set_number}, "
-        f"{made_by(plan)}"
-    )
+    replications = counted(folded.replications, "replication")
+    source = f"{plan.study.name}, {cells}, {replications} of set {runs[0].set_number}, {made_by(plan)}"
     lines = (
-        f"Lines: medians over {folded.replications} replications, in steps of {_step(folded)} in which at "
-        f"least half of them have a value; bands: {BAND_WORDS}."
+        f"Lines: medians over {replications}, in steps of {_step(folded)} in which at least half of them "
+        f"have a value; bands: {BAND_WORDS}."
     )
     return OverPicture(panels, _span(span, panels), source, [lines], list(dict.fromkeys(left_out)))
 

@@ -190,6 +190,11 @@ def test_a_caption_stands_in_its_own_file_and_not_in_the_picture(
         "bands: 10th to 90th percentile.",
     ):
         assert said in told
+    once = (*drawn, "--replications", "1", "--out", "once.png", "--caption", "once.txt")
+    assert lasthop_main(*once) == 0
+    text = capsys.readouterr().out + " ".join(Path("once.txt").read_text(encoding="utf-8").split())
+    assert text.count("1 replication of set 1") == 2
+    assert "medians over 1 replication, " in text
 
 
 def test_a_folder_of_pictures_has_one_file_of_captions(over: Path, lasthop_main: Callable[..., int]) -> None:
