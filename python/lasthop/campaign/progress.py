@@ -17,12 +17,13 @@ def progress(
     quiet: bool,
     doing: str = "simulating",
     what: str = "runs",
+    most: bool = False,
     detail: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the number of `what` that just finished.
 
-    `done` of `total` are finished at the start. A total that may grow is a function. `detail` returns lines
-    to print below.
+    `done` of `total` are finished at the start. A total that may grow is a function; with `most`, the
+    total is an upper bound. `detail` returns lines to print below.
     """
     current_total = total if callable(total) else lambda: total
     if quiet or current_total() == done:
@@ -33,7 +34,7 @@ def progress(
         with _bar(current_total, done, doing, what, detail) as advance:
             yield advance
     else:
-        yield _lines(current_total, done, what, detail)
+        yield _lines(current_total, done, what, "at most " if most else "", detail)
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def _bar(
 
 
 def _lines(
-    total: Callable[[], int], done: int, what: str, detail: Callable[[], Sequence[str]]
+    total: Callable[[], int], done: int, what: str, most: str, detail: Callable[[], Sequence[str]]
 ) -> Callable[[int], None]:
     started = last = time.monotonic()
     finished = 0
@@ -85,8 +86,10 @@ def _lines(
             return
         last = now
         elapsed = now - started
-        left = f", about {elapsed / finished * (total() - done - finished):.0f} s left" if finished else ""
-        for line in (f"{done + finished} of {total()} {what}, {elapsed:.0f} s elapsed{left}", *detail()):
+        left_s = elapsed / finished * (total() - done - finished) if finished else 0.0
+        left = f", {most or 'about '}{left_s:.0f} s left" if finished else ""
+        counts = f"{done + finished} of {most}{total()} {what}"
+        for line in (f"{counts}, {elapsed:.0f} s elapsed{left}", *detail()):
             sys.stderr.write(f"{line}\n")
 
     return advance

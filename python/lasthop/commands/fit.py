@@ -69,7 +69,7 @@ def fit_command(
         _check_new(out.with_name(course_name(out.stem, way)))
     measurements = [read(file, host) for file in files]
     total = runs_of_a_fit(len(ways_of(measurements)))
-    with progress(total, 0, quiet=quiet, doing="fitting") as advance:
+    with progress(total, 0, quiet=quiet, doing="fitting", most=True) as advance:
         result = fit(measurements, seed=seed, jobs=jobs or usable_cores(), advance=advance)
     texts = {out.with_name(name): text for name, text in courses_of(result, out.stem).items()}
     texts[out] = text_of(result, out.stem)

@@ -139,6 +139,16 @@ def test_progress_names_its_times(
     ]
 
 
+def test_a_progress_whose_total_is_a_bound_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter([100.0, 120.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    with progress(50, 0, quiet=False, most=True) as advance:
+        advance(10)
+    assert capsys.readouterr().err == "10 of at most 50 runs, 20 s elapsed, at most 80 s left\n"
+
+
 def test_a_complete_campaign_runs_nothing(
     engine: fake_core.Engine, scenario_file: Path, tmp_path: Path
 ) -> None:
