@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO, cast
 
+from lasthop.common.control_characters import CHARACTERS, escape
 from lasthop.common.errors import OutputError
 
-_CONTROL = re.compile(
-    r"\x1b\[(?:(?:[0-4]|3[0-7]|9[0-7])(?:;|(?=m)))*m"
-    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-"""Control characters, including those for text direction; and the colours of tables, which are kept."""
+_CONTROL = re.compile(rf"\x1b\[(?:(?:[0-4]|3[0-7]|9[0-7])(?:;|(?=m)))*m|{CHARACTERS}")
+"""Control characters, and the colours of tables, which are kept."""
 
 
 class _Plain:
@@ -23,7 +21,7 @@ class _Plain:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return self._stream.write(_CONTROL.sub(_escape, text))
+        return self._stream.write(_CONTROL.sub(escape, text))
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -32,11 +30,6 @@ class _Plain:
     def rich_proxied_file(self) -> TextIO:
         """The stream for progress bars, which move the cursor."""
         return self._stream
-
-
-def _escape(control: re.Match[str]) -> str:
-    text = control[0]
-    return f"\\u{ord(text):04x}" if len(text) == 1 else text
 
 
 class _Guarded(_Plain):

@@ -284,7 +284,7 @@ def test_the_shell_takes_a_cell_as_its_error_advises(
     assert "did you mean 'memory=cbi'?" in capsys.readouterr().err
 
 
-def test_control_characters_in_texts_of_others_do_not_reach_the_terminal(
+def test_control_characters_in_texts_of_others_do_not_reach_the_terminal_or_the_report(
     lasthop_main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "named.toml"
@@ -302,7 +302,9 @@ def test_control_characters_in_texts_of_others_do_not_reach_the_terminal(
     assert lasthop_main("plot", file, "--flow", "no\u2066ne") == 2
     captured = capsys.readouterr()
     assert r"no\u2066ne" in captured.err
-    for letter in shown + captured.out + captured.err:
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert name in report
+    for letter in {*shown, *captured.out, *captured.err, *report}:
         assert letter == "\n" or unicodedata.category(letter) not in {"Cc", "Cf"}
 
 

@@ -5,6 +5,7 @@ This module is loaded late, as loading Jinja takes longer than a short run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictU
 from jinja2.bccache import Bucket
 
 from lasthop.common.cache import cache_folder
+from lasthop.common.control_characters import CHARACTERS, escape
 
 
 class _Compiled(FileSystemBytecodeCache):
@@ -34,7 +36,7 @@ def text(name: str) -> str:
 
 
 def page(template: Path, context: Mapping[str, object]) -> str:
-    """Return the page of a template as HTML."""
+    """Return the page of a template as HTML, in which control characters are escaped."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -43,4 +45,4 @@ def page(template: Path, context: Mapping[str, object]) -> str:
         loader=FunctionLoader(lambda name: template.with_name(name).read_text(encoding="utf-8")),
         bytecode_cache=_Compiled(str(cache_folder("templates"))),
     )
-    return environment.get_template(template.name).render(context)
+    return re.sub(CHARACTERS, escape, environment.get_template(template.name).render(context))
