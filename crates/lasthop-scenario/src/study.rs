@@ -457,7 +457,7 @@ fn factors<'a>(file: &'a Node, findings: &mut Findings) -> (Vec<Factor<'a>>, Vec
         if label.key.is_empty() || label.key.contains(stray) {
             let message = format!(
                 "{:?} cannot name a factor or level: names are part of keys such as link=e0,variant=red; leave \
-                 out blanks, `,` and `=`",
+                 out blanks, control characters, `,` and `=`",
                 label.key
             );
             findings.add(Problem::new(label.span, message));

@@ -271,7 +271,7 @@ def _check(key: str, name: str, folder: Path | None) -> str | None:
         else:
             find(name, _OF_KEYS.get(key.rpartition(".")[2], Traffic).__name__)
     except InputError as error:
-        return f"{error}."
+        return str(error) if str(error).endswith("?") else f"{error}."
     return None
 
 

@@ -55,7 +55,9 @@ def parse_levels(
         if factor not in factors:
             raise InputError(
                 f"{option} {text}: there is no factor '{factor}'; did you mean '{nearest(factor, factors)}'? "
-                f"Factors: {', '.join(factors) or 'none'}."
+                f"Factors: {', '.join(factors)}."
+                if factors
+                else f"{option} {text}: the scenario has no factors and a single cell; leave out {option}."
             )
         levels = factors[factor]
         level = level if level in levels else level.replace(" ", "")  # 64 kbit/s is the level 64kbit/s

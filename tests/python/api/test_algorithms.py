@@ -278,7 +278,7 @@ def test_only_a_run_executes_the_code_of_a_scenario(
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        ("\nclass Mien: pass\n", "looked_up has no class 'Mine'; did you mean 'python:looked_up.Mien'?"),
+        ("\nclass Mien: pass\n", "looked_up has no class 'Mine'; did you mean 'python:looked_up.Mien'?\n"),
         ("\ndef Mine():\n    class Mine: pass\n", "looked_up has no class 'Mine'"),
         ("\nclass Mine(:\n", "looked_up is not valid Python: looked_up.py, line 2: "),
         ("\0", "looked_up is not valid Python: "),

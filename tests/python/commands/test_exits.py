@@ -193,6 +193,14 @@ def test_a_number_or_a_name_out_of_range_is_an_error_in_a_line(
     assert "Traceback" not in error
 
 
+def test_only_without_factors_is_refused_without_a_guess(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lasthop_main("run", EXAMPLE.with_name("first.toml"), "--only", "queue=long") == 2
+    message = "--only queue=long: the scenario has no factors and a single cell; leave out --only."
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe", b"a=" + b"[" * 50_000, b'extends = "\\u0000"\n', bytes(range(256))]
 )

@@ -128,7 +128,10 @@ const DELAY_MAX: Duration = Duration::from_secs(86_400);
 /// Rejects delays of more than a day, the light travel time of the farthest spacecraft.
 pub fn check_delay(delay: Duration, key: &str, faults: &mut Faults) {
     faults.require(delay <= DELAY_MAX, key, || {
-        format!("\"{delay}\" is too long; write at most \"{DELAY_MAX}\"")
+        format!(
+            "\"{delay}\" is too long; write at most \"{DELAY_MAX}\", about the time that light takes to the \
+             farthest spacecraft"
+        )
     });
 }
 

@@ -507,7 +507,7 @@ fn values_that_nothing_can_run() {
             "delay = \"300 ms\"",
             "delay = \"86401 s\"",
             14,
-            &["`down.link.delay`", "write at most \"86400 s\""],
+            &["`down.link.delay`", "write at most \"86400 s\", about the time that light"],
         ),
         ("delay = \"0.15 ms\"", "delay = \"1000000 s\"", 9, &["`lan.delay`", "\"86400 s\""]),
         (
@@ -690,6 +690,7 @@ fn factors_levels_and_matrix() {
         ("[factor.empty]", 52, "`factor.empty`: the table is empty"),
         ("[factor.empty]\nlevel = 3", 53, "`factor.empty.level`: found the number 3; write a table"),
         ("[factor.\"a b\".c]", 52, "leave out blanks"),
+        ("[factor.\"a\\u0007\".c]", 52, "leave out blanks, control characters"),
         ("[factor.a.\"c=d\"]", 52, "leave out blanks"),
         ("[factor.a.unused]\ntcp.sak = true\n[[matrix]]\nlink = [\"e0\"]", 53, "did you mean `sack`?"),
         ("[factor.a.unused]\ndown.link.rate = \"1\"\n", 53, "`factor.a.unused.down.link.rate`: missing unit"),
