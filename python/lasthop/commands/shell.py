@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from lasthop.commands.basic import FILE
+from lasthop.commands.basic import FILE, Choice
 from lasthop.commands.completion import complete_links
 from lasthop.commands.options import is_given, run_options
 from lasthop.commands.programs import cpu_cost_option, hosts_option, servers_option, write_option
@@ -59,7 +59,7 @@ class _Command(click.Command):
 
 _engine_option = click.option(
     "--engine",
-    type=click.Choice(["live", "kernel"]),
+    type=Choice(["live", "kernel"]),
     help="Where programs run. live: on this machine's kernel, in real time. kernel: on a guest kernel, in "
     "virtual time; the same seed gives the same run.  [default: live for a single run, else kernel]",
 )
@@ -143,7 +143,8 @@ _pcap_option = click.option(
     "--keep-servers",
     type=click.IntRange(min=1, max=1000),
     metavar="N",
-    help="For --engine kernel: start the servers only once per N replications, if starting is slow.",
+    help="For --engine kernel: start the servers only once per N replications, if starting is slow. "
+    "Replications are counted and stored N at a time.",
 )
 @click.option("--fail", is_flag=True, help="Return exit code 4 if the program failed in any run.")
 @click.option("--repeated", is_flag=True, hidden=True)

@@ -176,7 +176,7 @@ def test_an_old_tcp_is_told_wherever_a_scenario_is_shown(
     udp += '[tcp]\nprofile = "linux-2.4"\n[[flow]]\nkind = "voip"\nduration = "1 s"\n'
     (tmp_path / "udp.toml").write_text(udp, encoding="utf-8")
     assert lasthop_main("validate", tmp_path / "udp.toml") == 0
-    assert "where today's" not in capsys.readouterr().out
+    assert "while today's" not in capsys.readouterr().out
 
 
 def test_scenarios_with_tcp_and_quic_state_handshakes_and_initial_windows(
