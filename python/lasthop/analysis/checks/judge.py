@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lasthop.analysis.checks import baselines
+from lasthop.analysis.checks.power import uses_baseline
 from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNDECIDED, UPHELD
 from lasthop.analysis.claims.evaluate import Outcome, evaluate
 from lasthop.analysis.claims.records import Records
@@ -76,19 +77,43 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
     out = ways.out or Path("results") / loaded.study.name
     check_folder(out)
 
+    limit = ways.at_most
+    kept = None if baseline is None else _replications(baseline)
+
     def look(replications: int | None) -> Checked:
         plan, _ = replace(asked, replications=replications).plan(loaded.study, file)
         with place_of(None, ways.jobs, lambda _: None) as place:
             campaign = complete(plan, out, place, quiet=ways.quiet)
-        records = Records.read(out, claims.factors, 1 if ways.at_most is None else len(LOOKS))
+        records = Records.read(out, claims.factors, 1 if limit is None else len(LOOKS))
         judged = judge(claims, records, baseline)
-        return Checked(file, claims, plan, baseline, judged, warnings_of(campaign), lateness(campaign))
+        warnings = [*warnings_of(campaign), *_beyond(kept, plan.runs // len(plan.cells))]
+        return Checked(file, claims, plan, baseline, judged, warnings, lateness(campaign))
 
-    if ways.at_most is None:
+    if limit is None:
         return look(asked.replications)
-    *early, last = looks_up_to(ways.at_most)
-    decided = (checked for checked in map(look, early) if not checked.any(UNDECIDED))
-    return next(decided, None) or look(last)
+    *early, last = looks_up_to(limit)
+    for replications in early:
+        checked = look(replications)
+        undecided = [own.outcome for own in checked.judged if own.outcome.verdict == UNDECIDED]
+        # More replications than the baseline has decide nothing about claims that compare with it.
+        if not undecided or (kept and replications >= kept and all(map(uses_baseline, undecided))):
+            return checked
+    return look(last)
+
+
+def _replications(baseline: Path) -> int:
+    identity = finished(baseline)["identity"]
+    return identity["replications"] * identity["sets"]
+
+
+def _beyond(kept: int | None, replications: int) -> list[str]:
+    """Return a warning if there are more replications than the baseline has."""
+    if kept is None or replications <= kept:
+        return []
+    return [
+        f"Warning: the baseline has {kept} of the {replications} replications, and claims that compare with "
+        "it use only these. Save a baseline with more replications."
+    ]
 
 
 def complete(plan: Plan, out: Path, place: Place, *, quiet: bool) -> Campaign:

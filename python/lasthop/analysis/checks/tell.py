@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lasthop.analysis.checks.judge import Checked, Judged
+from lasthop.analysis.checks.power import detects, uses_baseline
 from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD, VERDICTS
 from lasthop.analysis.claims.verdicts import INDENT, claim_lines, claims_frame, numbers
 from lasthop.common import junit as files
@@ -22,8 +23,14 @@ def head(checked: Checked) -> str:
 
 
 def lines(checked: Checked, judged: Judged) -> Iterator[str]:
-    """Yield the verdict on a claim with its numbers, and the command that explains the run behind it."""
+    """Yield the verdict on a claim with its numbers, and the command that explains the run behind it.
+
+    A comparison with a baseline also has the smallest change that it detects.
+    """
     yield from claim_lines(judged.outcome)
+    part = judged.outcome.decisive
+    if part is not None and uses_baseline(judged.outcome) and (text := detects(part)):
+        yield f"{INDENT}{text}"
     if (command := command_of(checked, judged)) is not None:
         yield f"{INDENT}{command}"
 

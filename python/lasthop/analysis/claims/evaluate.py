@@ -8,7 +8,9 @@ computed without replication i of n, the jackknife's standard error is
 
 and the interval is d +- t[(1 + confidence) / 2; n - 1] s (Tukey 1958; Efron and Tibshirani, An Introduction
 to the Bootstrap, ch. 11). For differences of means this is the paired t interval; the same formula applies to
-ratios, slopes and absolute values. Quantiles over replications use the bootstrap's standard error instead.
+ratios, slopes and absolute values. Quantiles over replications use the bootstrap's standard error instead,
+or, if there are too few replications for the bootstrap, order statistics; a statement on several quantiles
+is then undecided (see `lasthop.common.statistics.resampling`).
 `a > b` is upheld if the interval of a - b lies above 0, not upheld if it lies at or below 0, and undecided
 otherwise. A tolerance w moves the bound: `a >= b` requires a >= b - w |b|, and `a == b` also a <= b + w |b|.
 
@@ -32,9 +34,16 @@ from numpy.typing import NDArray
 from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNCOMPUTABLE, UNDECIDED, UPHELD
 from lasthop.analysis.claims.records import Records, Values
 from lasthop.common.errors import InputError
-from lasthop.common.statistics.estimates import Interval
+from lasthop.common.statistics.estimates import ROUNDING, Interval
 from lasthop.common.statistics.quantiles import CONFIDENCE
-from lasthop.common.statistics.resampling import Bootstrap, Jackknife, Resampled
+from lasthop.common.statistics.resampling import (
+    Bootstrap,
+    Jackknife,
+    OrderStatistics,
+    Ranked,
+    Resampled,
+    replications_for,
+)
 from lasthop.studies.claims.design import Design, Laid, Place, combinations, lay_out, single_levels
 from lasthop.studies.claims.file import Claim, Claims
 from lasthop.studies.claims.language import (
@@ -54,8 +63,9 @@ from lasthop.studies.claims.language import (
     Over,
     Term,
     Trend,
+    bare_quantiles,
     bound_terms,
-    has_quantile,
+    quantiles,
     sides,
 )
 
@@ -67,7 +77,7 @@ _MOST = 0.8
 class Bound:
     """A value that must be above 0, or at least 0 if `weak`. A `step` of a trend only must not be refuted."""
 
-    value: Resampled
+    value: Resampled | Ranked
     weak: bool = False
     step: str = ""
 
@@ -111,6 +121,8 @@ class Part:
     confidence: float = CONFIDENCE
     left_out: int = 0
     """Replications in which a term has no value, except terms of the baseline."""
+    needed: int = 0
+    """Number of replications that bound its quantiles, if there are fewer."""
 
     def holds(self, confidence: float) -> bool:
         return bool(self.bounds) and all(bound.holds(self._among(bound, confidence)) for bound in self.bounds)
@@ -142,6 +154,8 @@ class Part:
     @property
     def remark(self) -> str:
         """A remark on what the numbers do not show."""
+        if self.needed and self.pairs and self.verdict == UNDECIDED:
+            return f"an interval of its quantiles with two ends needs {self.needed} replications"
         if not self.bounds:
             few = self.pairs < 2
             return (
@@ -293,8 +307,31 @@ class _Evaluation:
         self._pairs = int(np.count_nonzero(self._complete))
         self._left_out = int(np.count_nonzero(~np.all(own, axis=0))) if own else 0
         sets = np.unique(records.sets) if self._by_set else records.sets[records.chosen(next(iter(choices)))]
-        quantiles = any(map(has_quantile, sides(laid.statement)))
-        self._plan = Bootstrap(sets[self._complete]) if quantiles and self._pairs else Jackknife(self._pairs)
+        shares = [share for side in sides(laid.statement) for share in quantiles(side)]
+        several = np.unique(sets).size > 1
+        needed = 0 if by_means or several else replications_for(shares)
+        self._needed = needed if self._pairs < needed else 0
+        """Number of replications for its quantiles, if there are fewer."""
+        self._plan: Bootstrap | Jackknife | OrderStatistics = Jackknife(self._pairs)
+        if self._needed and (ranks := self._ranks()):
+            self._plan = ranks
+        elif shares and self._pairs:
+            self._plan = Bootstrap(sets[self._complete])
+
+    def _ranks(self) -> OrderStatistics | None:
+        """Return the plan for a statement on one quantile, or on quantiles of samples that are all equal."""
+        nodes = bare_quantiles(self._statement)
+        if not nodes or not self._pairs or len(self._places) > 1 or len({node.at for node in nodes}) > 1:
+            return None
+        here = {factor: (level,) for factor, level in self._places[0].items()}
+        first, *others = (self._pooled(node, here) for node in nodes)
+        equal = all(np.allclose(first, other, rtol=ROUNDING, atol=0.0) for other in others)
+        return OrderStatistics(self._pairs, nodes[0].at or 0.0) if equal else None
+
+    @property
+    def _averages(self) -> Bootstrap | Jackknife:
+        assert not isinstance(self._plan, OrderStatistics), "its statement has nothing but a quantile"
+        return self._plan
 
     def _raw(self, term: Term, here: Mapping[str, tuple[str, ...]]) -> Iterator[Values]:
         """Yield a term's values in each of its cells."""
@@ -331,10 +368,13 @@ class _Evaluation:
             bounds if defined else (),
             confidence,
             self._left_out,
+            self._needed,
         )
 
-    def _resampled(self, values: Values, scale: float) -> Resampled:
+    def _resampled(self, values: Values, scale: float) -> Resampled | Ranked:
         resampled = self._plan.of(values, scale)
+        if self._needed and isinstance(resampled, Resampled):
+            return resampled.unbounded()
         return resampled.alone() if self._by_means else resampled
 
     def _text(self) -> str:
@@ -383,25 +423,28 @@ class _Evaluation:
                 return np.full(self._pairs if each else self._plan.size, value)
             case Term():
                 raw = np.mean(np.stack(list(self._raw(node, here))), axis=0)[self._complete]
-                return raw if each else self._plan.mean(raw)
+                return raw if each else self._averages.mean(raw)
             case Operation(operator, left, right):
                 return _OPERATORS[operator](
                     self._value(left, here, each=each), self._value(right, here, each=each)
                 )
             case Absolute(inner):
                 return np.abs(self._value(inner, here, each=each))
-            case Among(inner, share, through):
-                values = np.stack(
-                    [self._value(inner, {**here, **levels}, each=True) for levels in single_levels(through)]
-                )
-                if share is not None and isinstance(self._plan, Bootstrap):
+            case Among(_, share):
+                values = self._pooled(node, here)
+                if share is not None and not isinstance(self._plan, Jackknife):
                     return self._plan.quantile(values, share)
-                return self._plan.mean(values.mean(axis=0))
+                return self._averages.mean(values.mean(axis=0))
             case Over(function, inner, through):
                 values = np.stack(
                     [self._value(inner, {**here, **levels}, each=each) for levels in single_levels(through)]
                 )
                 return _OVER_LEVELS[function](values, tuple(through.values()))
+
+    def _pooled(self, node: Among, here: Levels) -> Values:
+        """Return the values that a statistic is over: a row per level in `through`, a column per pair."""
+        levels = single_levels(node.through)
+        return np.stack([self._value(node.inner, {**here, **own}, each=True) for own in levels])
 
 
 def _slope(values: Values, levels: Sequence[tuple[str, ...]]) -> Values:

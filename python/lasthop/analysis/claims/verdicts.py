@@ -1,5 +1,6 @@
 """Outcomes of claims as tables and text."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -34,7 +35,10 @@ def _numbers(part: Part) -> dict[str, object]:
     return {
         "statement": part.statement,
         "levels": place_text(part),
-        **dict(zip(_NUMBERS, values, strict=True)),
+        **{
+            name: None if value is None or math.isinf(value) else value
+            for name, value in zip(_NUMBERS, values, strict=True)
+        },
         "replications": part.pairs,
     }
 
@@ -145,8 +149,8 @@ def numbers(outcome: Outcome) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Return a number with four digits; a dash for `None`."""
-    return "-" if value is None else f"{value:.4g}"
+    """Return a number with four digits; a dash for `None`, `?` for the open end of an interval."""
+    return "-" if value is None else "?" if math.isinf(value) else f"{value:.4g}"
 
 
 def summary_lines(outcomes: Sequence[Outcome], answered: Sequence[Answer] = ()) -> list[str]:

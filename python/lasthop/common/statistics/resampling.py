@@ -6,11 +6,14 @@ Element-wise operations on such arrays give such arrays.
 The jackknife omits each replication in turn. It needs no random numbers and is valid for means and functions
 of means, but for any number of replications not for quantiles (Efron and Tibshirani, An Introduction to the
 Bootstrap, section 11.6). Quantiles use the bootstrap, which draws as many replications with replacement
-within each set.
+within each set. It needs values on both sides of a quantile: with fewer than five expected on a side its
+intervals miss too often, so a lone quantile is then bounded by order statistics, and others not at all.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,9 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lasthop.common.statistics.estimates import ROUNDING, Interval, student
+from lasthop.common.statistics.quantiles import bounding_ranks
 
 _RESAMPLES = 1000
 _SEED = 1979
+_LEAST_BEYOND = 5.0
+"""Number of values to expect on each side of a quantile for the bootstrap."""
 
 Values = NDArray[np.float64]
 
@@ -47,6 +53,10 @@ class Resampled:
     def alone(self) -> Resampled:
         """Return the estimate without its error."""
         return Resampled(self.estimate, 0.0, max(self.freedom, 1))
+
+    def unbounded(self) -> Resampled:
+        """Return the estimate without an interval, unless all replications agree."""
+        return self if self.error == 0.0 else Resampled(self.estimate, float("nan"), self.freedom)
 
     @property
     def defined(self) -> bool:
@@ -84,6 +94,80 @@ class Jackknife:
     def of(self, values: Values, scale: float = 0.0) -> Resampled:
         """Return a statistic with its error; `scale` as for `Resampled.of`."""
         return Resampled.of(values, np.sqrt(max(self.count - 1, 0)), self.count - 1, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A monotone function of one quantile, at the estimate and then at each sorted value of the sample.
+
+    Its interval is between two of the sorted values (see `lasthop.common.statistics.estimates`): it holds for
+    any number of replications and any distribution, but may be infinite.
+    """
+
+    values: Values
+    share: float
+
+    @property
+    def estimate(self) -> float:
+        return float(self.values[0])
+
+    @property
+    def error(self) -> float:
+        """Half of the interval that corresponds to a standard error."""
+        low, high = self._ends(math.erf(math.sqrt(0.5)))
+        return (high - low) / 2
+
+    def alone(self) -> Resampled:
+        """Return the estimate without its error."""
+        return Resampled(self.estimate, 0.0, 1)
+
+    @property
+    def defined(self) -> bool:
+        """Whether there is an interval, which may have one end."""
+        return bool(np.isfinite(self.values).all()) and self.values.size > 2
+
+    @property
+    def distance(self) -> float:
+        """The distance of the estimate from 0 in standard errors."""
+        return self.estimate / self.error if self.error else float(np.copysign(np.inf, self.estimate))
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        return Interval(self.estimate, *self._ends(confidence))
+
+    def _ends(self, confidence: float) -> tuple[float, float]:
+        values = self.values[1:]
+        ranks = bounding_ranks(values.size, 100 * self.share, confidence)
+        low, high = (None if rank is None else float(values[rank]) for rank in ranks)
+        if values[-1] < values[0]:  # a falling function
+            low, high = high, low
+        return -math.inf if low is None else low, math.inf if high is None else high
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStatistics:
+    """Evaluates a statement at each of the `count` sorted values of its only quantile."""
+
+    count: int
+    share: float
+
+    @property
+    def size(self) -> int:
+        return self.count + 1
+
+    def quantile(self, values: Values, share: float) -> Values:
+        return np.concatenate(([np.quantile(values, share)], np.sort(values, axis=None)))
+
+    def of(self, values: Values, scale: float = 0.0) -> Ranked:
+        """Return a function of the quantile; differences within rounding errors of `scale` count as 0."""
+        return Ranked(np.where(np.abs(values) <= ROUNDING * scale, 0.0, values), self.share)
+
+
+def replications_for(shares: Iterable[float]) -> int:
+    """Return how many replications the bootstrap needs for these quantiles; 0 for minimum and maximum."""
+    return max(
+        (math.ceil(_LEAST_BEYOND / min(share, 1 - share) - 1e-9) for share in shares if 0 < share < 1),
+        default=0,
+    )
 
 
 class Bootstrap:

@@ -501,6 +501,30 @@ def _parts(node: Expression) -> tuple[Expression, ...]:
     return ()
 
 
-def has_quantile(node: Expression) -> bool:
-    """Whether an expression contains a quantile over replications."""
-    return (isinstance(node, Among) and node.at is not None) or any(map(has_quantile, _parts(node)))
+def quantiles(node: Expression) -> Iterator[float]:
+    """Yield the share of every quantile over replications in an expression."""
+    if isinstance(node, Among) and node.at is not None:
+        yield node.at
+    for part in _parts(node):
+        yield from quantiles(part)
+
+
+def bare_quantiles(statement: Statement) -> list[Among]:
+    """Return the quantiles of a comparison that has no other metrics, each of one cell; otherwise nothing."""
+    if not isinstance(statement, Comparison):
+        return []
+    found: list[Among] = []
+    nodes = sides(statement)
+    while nodes:
+        match nodes.pop():
+            case Operation(_, left, right):
+                nodes += [left, right]
+            case Absolute(inner):
+                nodes.append(inner)
+            case Among(_, float(), through) as quantile if all(len(own) == 1 for own in through.values()):
+                found.append(quantile)
+            case Number():
+                pass
+            case _:
+                return []
+    return found

@@ -5,6 +5,7 @@ replications.
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +60,37 @@ def test_a_statistic_over_replications(tmp_path: Path, statistic: str, value: fl
 
 def test_one_variant_is_steadier_than_another(tmp_path: Path) -> None:
     steadier = "iqr(time_s(variant=b)) < iqr(time_s(variant=a))"
-    assert evaluated(tmp_path, steadier, runs=two(WILD, STEADY))[0].verdict == "upheld"
-    assert evaluated(tmp_path, steadier, runs=two(STEADY, WILD))[0].verdict == "not upheld"
-    assert evaluated(tmp_path, steadier, runs=two(STEADY, STEADY[::-1]))[0].verdict != "upheld"
+    assert evaluated(tmp_path, steadier, runs=two(3 * WILD, 3 * STEADY))[0].verdict == "upheld"
+    assert evaluated(tmp_path, steadier, runs=two(3 * STEADY, 3 * WILD))[0].verdict == "not upheld"
+    assert evaluated(tmp_path, steadier, runs=two(3 * STEADY, 3 * STEADY[::-1]))[0].verdict != "upheld"
+
+
+def test_few_replications_bound_a_quantile_by_order_statistics(tmp_path: Path) -> None:
+    """Of 20 values, the 18th is above the 95th percentile with a probability of 1.6 %, the 19th of 7.5 %."""
+    values = [float(number) for number in range(1, 21)]
+    outcome, part = evaluated(tmp_path, "p95(time_s(variant=a)) < 30", runs=two(values, values))
+    assert outcome.verdict == "undecided"
+    assert "two ends needs 100 replications" in outcome.reason
+    assert part.difference is not None
+    low = max(own for own in values if stats.binom.cdf(own - 1, 20, 0.95) <= 0.025)
+    assert (part.difference.low, part.difference.high) == (low - 30, math.inf)
+    assert (
+        evaluated(tmp_path, f"p95(time_s(variant=a)) < {low}", runs=two(values, values))[0].verdict
+        == "not upheld"
+    )
+    above = evaluated(tmp_path, f"0 - p95(time_s(variant=a)) < {-low + 0.1}", runs=two(values, values))
+    assert above[0].verdict == "upheld"
+
+
+def test_few_replications_do_not_compare_quantiles_unless_all_are_equal(tmp_path: Path) -> None:
+    values = [float(number) for number in range(1, 21)]
+    no_worse = "p95(time_s(variant=a)) <= 1.1 * p95(time_s(variant=b))"
+    assert evaluated(tmp_path, no_worse, runs=two(values, values))[0].verdict == "upheld"
+    slower = [2.0 * value + value % 3 for value in values]
+    outcome, part = evaluated(tmp_path, no_worse, runs=two(slower, values))
+    assert outcome.verdict == "undecided"
+    assert part.difference is None
+    assert evaluated(tmp_path, no_worse, runs=two(5 * slower, 5 * values))[0].verdict == "not upheld"
 
 
 def test_what_holds_in_a_replication_is_a_pair_of_it(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""The smallest difference that a check detects, and how many replications detect a given one."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lasthop.analysis.claims.evaluate import Outcome, Part, evaluate
+from lasthop.analysis.claims.records import Records, Values
+from lasthop.campaign.results.manifest import SCENARIO_FILE, finished
+from lasthop.common.metrics.units import counted
+from lasthop.common.statistics.estimates import student
+from lasthop.studies.claims.design import Key
+from lasthop.studies.loading import load
+
+_OFTEN = 0.84
+"""The 80 % quantile of the normal distribution."""
+_PLANNED = 0.1
+"""The difference for which replications are planned, as a share of the right side."""
+
+
+def detectable(part: Part) -> float | None:
+    """Return the difference that a statement's test detects with a probability of 80 %.
+
+    It is a share of the right side; `None` if there is no two-sided interval or no right side.
+    """
+    interval = part.difference
+    if (
+        interval is None
+        or part.pairs < 2
+        or not part.right
+        or not math.isfinite(interval.high - interval.low)
+    ):
+        return None
+    half = (interval.high - interval.low) / 2
+    return half * (1 + _OFTEN / student(part.confidence, part.pairs - 1)) / abs(part.right)
+
+
+def detects(part: Part) -> str:
+    """Describe the smallest change that a comparison detects; empty if it detects any change, or none."""
+    least = detectable(part)
+    if not least:
+        return ""
+    text = f"detects a change of {100 * least:.2g} % (with a probability of 80 %)"
+    if least <= _PLANNED:
+        return text
+    needed = math.ceil(part.pairs * (least / _PLANNED) ** 2)
+    return f"{text}; {needed} replications detect {100 * _PLANNED:.0f} %"
+
+
+def uses_baseline(outcome: Outcome) -> bool:
+    return any(laid.of_baseline for laid in outcome.claim.holds)
+
+
+class _OtherSeeds(Records):
+    """Records of an equal version with other seeds: each replication has the values of the one before it."""
+
+    def values(self, column: str, flows: tuple[str, ...] | None, key: Key, rows: str = "mean") -> Values:
+        return np.roll(super().values(column, flows, key, rows), 1)
+
+
+def plan_lines(results: Path) -> Iterator[str]:
+    """Describe what as many replications with other seeds detect against results with claims."""
+    manifest = finished(results)
+    file = Path(manifest.get(SCENARIO_FILE, ""))
+    loaded = load(file) if file.is_file() else None
+    if loaded is None or loaded.study.digest != manifest["identity"]["scenario_digest"]:
+        return
+    if (claims := loaded.claims) is None:
+        return
+    records = Records.read(results, claims.factors)
+    other = _OtherSeeds.read(results, claims.factors, beside=records)
+    for outcome in evaluate(claims, records, other):
+        part = outcome.decisive
+        if part is not None and uses_baseline(outcome):
+            replications = counted(part.pairs, "replication")
+            text = f"{replications} with other seeds: {detects(part)}" if detects(part) else outcome.reason
+            if text:
+                yield f"{outcome.claim.id}: {text}"
