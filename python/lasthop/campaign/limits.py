@@ -57,7 +57,7 @@ class Limits(NamedTuple):
                     "with --anyway."
                 )
             needed = memory + (packets * _RECORDED_BYTES if recorded else 0)
-            most = _machine_memory() * MEMORY_SHARE if self.memory is None else self.memory
+            most = machine_memory() * MEMORY_SHARE if self.memory is None else self.memory
             if needed > most:
                 whose = "half of this machine's memory" if self.memory is None else "your limit"
                 raise InputError(
@@ -91,7 +91,7 @@ def size(number: float) -> str:
     return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
 
 
-def _machine_memory() -> float:
+def machine_memory() -> float:
     """Return the memory of this machine in bytes, or the limit of this process's cgroup if that is less."""
     memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with suppress(OSError, ValueError):

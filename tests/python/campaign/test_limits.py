@@ -183,7 +183,7 @@ def test_bursts_that_never_get_on_are_refused(
 
 
 def test_what_is_recorded_needs_memory_for_every_packet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lasthop.campaign.limits._machine_memory", lambda: 8e9)
+    monkeypatch.setattr("lasthop.campaign.limits.machine_memory", lambda: 8e9)
     (cell,) = parse_study(DOWNLOAD.replace("100 kB", "10 GB")).cells
     Limits().check("x", [cell])
     with pytest.raises(

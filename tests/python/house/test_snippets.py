@@ -11,6 +11,7 @@ import pytest
 from commands import ROOT
 
 OTHER_FILES = {
+    "docs/start/class.md": "the sheet of a class; test_classroom.py reads it",
     "docs/guides/congestion-control.md": "their modules stand beside them; test_python_docs.py runs them",
     "docs/reference/claims.md": "claims.toml of a study; test_claims_docs.py reads it",
     "docs/guides/cluster.md": "a cluster file; test_cluster.py has others",

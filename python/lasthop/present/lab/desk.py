@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from lasthop import _core
@@ -47,7 +47,7 @@ class Desk:
     def answer(self, question: Question) -> bytes:
         """Return the answer, which may be an error in the question."""
         numbers = Numbers()
-        handlers = {"look": self._look, "story": self._story}
+        handlers = {"look": self._look, "story": self._story, "measure": self._measure}
         text = str(question.get("text", ""))
         header: dict[str, object] = {"text": text}
         try:
@@ -70,23 +70,24 @@ class Desk:
         study, cell, seed, replication, first = self._parse(text, question)
         started = time.perf_counter()
         outcome = self._run(cell, seed, first, replication)
-        assert outcome.trace is not None
-        facts, scenario = Facts.of(cell), json.loads(cell.scenario)
-        tables = TraceTables.of(outcome.trace, facts)
+        scenario = json.loads(cell.scenario)
+        tables, measured = _measured(cell, outcome, replication, question.get("withheld") or ())
         return {
             "title": study.title or study.name,
             "factors": study.factors,
-            "levels": cell.levels,
-            "replication": replication,
             "notices": list(study.notes),
             "network": network_svg(cell),
             "controls": controls(scenario),
             "resolved": dict(_flat(scenario)),
-            "measures": measures(outcome.results, replication),
-            "flow": main_flow(tables.flows, facts),
+            **measured,
             **picture(tables, numbers),
             "computed_s": time.perf_counter() - started,
         }
+
+    def _measure(self, text: str, question: Question, numbers: Numbers) -> dict[str, object]:
+        del numbers
+        _, cell, seed, replication, first = self._parse(text, question)
+        return _measured(cell, self._run(cell, seed, first, replication), replication)[1]
 
     def _story(self, text: str, question: Question, numbers: Numbers) -> dict[str, object]:
         del numbers
@@ -138,6 +139,21 @@ class Desk:
                 f"The run was stopped after {MOST_SECONDS:g} s of processor time. Shorten the flows, or "
                 "reduce the rate of the link."
             ) from None
+
+
+def _measured(
+    cell: _core.Cell, outcome: Outcome, replication: int, withheld: Collection[str] = ()
+) -> tuple[TraceTables, dict[str, object]]:
+    """Return the tables of a run, and its metrics without those withheld, with the flow of most interest."""
+    assert outcome.trace is not None
+    facts = Facts.of(cell)
+    tables = TraceTables.of(outcome.trace, facts)
+    return tables, {
+        "levels": cell.levels,
+        "replication": replication,
+        "measures": measures(outcome.results, replication, withheld),
+        "flow": main_flow(tables.flows, facts),
+    }
 
 
 def _whole(what: str, value: object, most: int, least: int = 1) -> int:

@@ -1,8 +1,9 @@
-"""Access control: only the page with the token has access, from this machine, under the lab's host name."""
+"""Access control: only the page with the token has access, under a name of the lab's host."""
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -40,11 +41,11 @@ async def _drain(receive: Receive) -> None:
 class Guard:
     """Rejects requests without the token, for another host, from another origin, or of excessive size."""
 
-    def __init__(self, app: ASGIApp, token: str, host: str) -> None:
-        """Guard an application; `host` is its host name and port."""
+    def __init__(self, app: ASGIApp, token: str, is_own: Callable[[str], bool]) -> None:
+        """Guard an application; `is_own` returns whether a `Host` header names it."""
         self._app = app
         self._token = token.encode()
-        self._host = host
+        self._is_own = is_own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -74,7 +75,8 @@ class Guard:
         headers = Headers(scope=scope)
         # The check of the host blocks sites whose names resolve to this machine (DNS rebinding); the check of
         # the origin blocks scripts of other sites.
-        if headers.get("host") != self._host or headers.get("origin") not in (None, f"http://{self._host}"):
+        host = headers.get("host", "")
+        if not self._is_own(host) or headers.get("origin") not in (None, f"http://{host}"):
             return False
         token = headers.get(TOKEN_HEADER, "")
         if scope["path"] == _PAGE and scope["method"] == "GET":

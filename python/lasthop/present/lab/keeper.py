@@ -10,6 +10,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 
 from lasthop.common.processes import process_of
 from lasthop.present.lab.opened import Opened
@@ -40,11 +41,24 @@ class Lost(Exception):  # noqa: N818
 class Keeper:
     """Sends questions to a separate process, which it starts in advance."""
 
-    def __init__(self, opened: Opened, *, patient: bool = False, most_seconds: float = MOST_SECONDS) -> None:
-        """Manage a process for an opened scenario; a `patient` process has a low priority."""
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        patient: bool = False,
+        most_seconds: float = MOST_SECONDS,
+        folder: Path | None = None,
+    ) -> None:
+        """Manage a process for an opened scenario; a `patient` process has a low priority.
+
+        The process runs in `folder`, by default in the current folder.
+        """
         self._opened = opened
+        self._folder = folder
         self._patient = patient
         self._most_seconds = most_seconds
+        self.spent_s = 0.0
+        """The processor time of the last answer."""
         self._process: Process | None = None
         self._pending: deque[asyncio.Future[bytes]] = deque()
         self._reader: asyncio.Task[None] | None = None
@@ -54,9 +68,13 @@ class Keeper:
         """Start the process unless it is running."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
+                if self._reader is not None:
+                    await self._reader  # it still has to fail the questions to the process that ended
                 # -P: modules are not imported from the current folder.
                 command = [sys.executable, "-P", "-m", "lasthop.present.lab.worker"]
-                self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+                self._process = await asyncio.create_subprocess_exec(
+                    *command, stdin=PIPE, stdout=PIPE, cwd=self._folder
+                )
                 self._send(self._process, {**self._opened.as_json(), "patient": self._patient})
                 self._reader = asyncio.create_task(self._read(self._process))
             return self._process
@@ -70,15 +88,25 @@ class Keeper:
         end = loop.time() + _MOST_WAITS * left
         self._pending.append(answer)
         self._send(process, question)
-        while left > 0 and loop.time() < end:
-            with contextlib.suppress(TimeoutError):
-                return await asyncio.wait_for(asyncio.shield(answer), max(left, _AT_LEAST_S))
-            left = self._most_seconds - (_processor_s(process.pid) - used)
+        try:
+            while left > 0 and loop.time() < end:
+                with contextlib.suppress(TimeoutError):
+                    return await asyncio.wait_for(asyncio.shield(answer), max(left, _AT_LEAST_S))
+                left = self._most_seconds - (_processor_s(process.pid) - used)
+        finally:
+            self.spent_s = min(self._most_seconds, _processor_s(process.pid) - used)  # also if it has ended
         self._kill(process)
+        await process.wait()
         raise Lost(
             f"The computation was stopped after {self._most_seconds:g} s of processor time. Simplify the "
             "scenario."
         )
+
+    def interrupt(self) -> None:
+        """Cancel the answer that is being computed, by an empty question."""
+        if self._process is not None and self._pending:
+            self._pending.append(asyncio.get_running_loop().create_future())
+            self._send(self._process, {})
 
     async def close(self) -> None:
         if self._process is not None:

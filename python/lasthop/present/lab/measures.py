@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from lasthop.common.metrics.dictionary import find
@@ -46,8 +46,11 @@ _KINDS_BY_INTEREST = ("voip", "video", "http-page", "request-response", "bulk-tc
 """Kinds of traffic, those most sensitive to other traffic first."""
 
 
-def measures(results: Results, replication: int) -> list[dict[str, object]]:
-    """Return the metrics of a run and of its hops, flows and pages: owner, name, label, value and text."""
+def measures(results: Results, replication: int, withheld: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the metrics of a run and of its hops, flows and pages: owner, name, label, value and text.
+
+    The metrics `withheld` are left out.
+    """
     parts = [_of("the run", _own(results.runs, replication), 0, _RUN)]
     hops = _own(results.hops, replication)
     places = zip(hops.get("hop", ()), hops.get("direction", ()), strict=True)
@@ -64,9 +67,10 @@ def measures(results: Results, replication: int) -> list[dict[str, object]]:
     lost = [sum(flows[column][row] for column in drops) for row in range(len(sent))]
     shares = [dropped / total if total else None for dropped, total in zip(lost, sent, strict=True)]
     table = {**flows, "lost_per_packet": shares}
-    return parts + [
-        _of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])
-    ]
+    parts += [_of(str(name), table, row, _FLOWS) for row, name in enumerate(flows["flow"][:_MOST_FLOWS])]
+    for part in parts:
+        part["metrics"] = [metric for metric in part["metrics"] if metric["name"] not in withheld]
+    return parts
 
 
 def main_flow(flows: Sequence[FlowOf], facts: Facts) -> str:
@@ -85,7 +89,7 @@ def _own(table: Columns, replication: int) -> dict[str, list[Any]]:
     return {name: list(itertools.compress(cells, own)) for name, cells in table.items()}
 
 
-def _of(whom: str, table: Columns, row: int, metrics: Sequence[str]) -> dict[str, object]:
+def _of(whom: str, table: Columns, row: int, metrics: Sequence[str]) -> dict[str, Any]:
     values = [(metric, table[metric][row]) for metric in metrics if metric in table]
     return {"of": whom, "metrics": [_metric(name, value) for name, value in values if value is not None]}
 

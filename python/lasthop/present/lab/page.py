@@ -12,7 +12,19 @@ from lasthop.present.lab.lessons import lessons
 from lasthop.present.lab.opened import Opened
 from lasthop.present.lab.picture import DARK
 
-_SCRIPTS = ("base", "source", "chart", "controls", "editor", "story", "compare", "lessons", "results", "main")
+_SCRIPTS = (
+    "base",
+    "source",
+    "chart",
+    "controls",
+    "editor",
+    "story",
+    "compare",
+    "lessons",
+    "results",
+    "classroom",
+    "main",
+)
 _STATIC = Path(__file__).with_name("static")
 
 

@@ -190,6 +190,8 @@
     editor.follow(text);
     return look();
   };
+  lab.look = look;
+  lab.questionToMeasure = () => question("measure", [...changes]);
   lab.state = state;
   lab.chart = chart;
 
@@ -219,7 +221,9 @@
   lab.byId("replication").querySelector("input").addEventListener("change", (event) => replicate(Number(event.target.value)));
   lab.byId("link").addEventListener("click", async (event) => {
     await save();
-    const done = await navigator.clipboard.writeText(location.href).then(() => "Copied", () => "Copy it from the address bar");
+    // Browsers have a clipboard only for HTTPS and for pages of this machine.
+    const copied = navigator.clipboard ? navigator.clipboard.writeText(location.href) : Promise.reject();
+    const done = await copied.then(() => "Copied", () => "Copy it from the address bar");
     event.target.textContent = done;
     setTimeout(() => (event.target.textContent = "Copy link"), 1500);
   });
@@ -232,6 +236,7 @@
       lab.byId("replication").hidden = true;
     }
     await restore();
+    if (lab.config.classroom) await lab.join();
     editor.follow(state.text);
     await Promise.all([look(), lab.offerResults()]);
   };

@@ -1,0 +1,1 @@
+"""The lab for a class: students with seeds of their own share the processors and answer questions."""
