@@ -496,6 +496,12 @@ def test_a_metric_is_hidden_until_it_is_predicted(class_: Class) -> None:
 # ---- Collecting ----
 
 
+@pytest.fixture
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def test_the_teacher_gets_a_table_and_sees_what_was_changed(
     class_: Class, lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -518,6 +524,7 @@ def test_the_teacher_gets_a_table_and_sees_what_was_changed(
     assert table["measured"][0] == measured
     assert table["error"][0] == pytest.approx((5 - measured) / measured)
     assert table["scenario"][0] == SCENARIO
+    assert table["notes"][0] == "'=1+1"  # no formula in a spreadsheet
     assert lasthop_main("lab", "--collect", broken, honest, tmp_path / "missing", "--key", key) == 2
     captured = capsys.readouterr()
     assert "Ada of answers" in captured.out
@@ -525,13 +532,33 @@ def test_the_teacher_gets_a_table_and_sees_what_was_changed(
     assert "missing: cannot be read as JSON" in captured.err
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\xff", "cannot be read as JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"5", "this is not a file of answers"),
+        (b'{"answers": [{}]}', "answer 1 has no record"),
+        (b'{"answers": [{"record": {"prediction": 1' + b"0" * 400 + b"}}]}", ""),
+        (b'{"answers": [{"record": {"student": "\\ud800", "levels": [NaN]}, "signature": 5}]}', ""),
+    ],
+)
+def test_no_file_of_a_student_breaks_the_table(
+    content: bytes,
+    expected: str,
+    lasthop_main: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    in_empty_folder: Path,
+) -> None:
+    Key.read_or_create(in_empty_folder / "class.key")
+    (in_empty_folder / "a.json").write_bytes(content)
+    assert lasthop_main("lab", "--collect", "a.json", "--out", "out.csv") == (2 if expected else 0)
+    assert expected in capsys.readouterr().err
+    if not expected:
+        assert pl.read_csv("out.csv")["verified"].to_list() == [False]
+
+
 # ---- The command ----
-
-
-@pytest.fixture
-def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize(

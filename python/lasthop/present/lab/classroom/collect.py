@@ -32,6 +32,8 @@ def collect(files: Sequence[Path], key: Key) -> tuple[list[dict[str, Any]], list
             rows += _rows(file, key)
         except InputError as error:
             faults.append(str(error))
+        except RecursionError:
+            faults.append(f"{file}: this is not a file of answers, because it is nested too deeply.")
     return rows, faults
 
 
@@ -39,7 +41,7 @@ def _rows(file: Path, key: Key) -> Iterator[dict[str, Any]]:
     try:
         with file.open("rb") as opened:
             sheet = json.loads(opened.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{file}: cannot be read as JSON: {error}.") from error
     answers = sheet.get("answers") if isinstance(sheet, Mapping) else None
     if not isinstance(answers, list):
@@ -55,7 +57,7 @@ def _row(
     file: Path, record: Mapping[str, Any], answer: Mapping[str, Any], *, verified: bool
 ) -> dict[str, Any]:
     """Return the columns of an answer. Only a verified record has the types that the server writes."""
-    texts = {name: str(record.get(name, "")) for name in _TEXTS}
+    texts = {name: _text(record.get(name, "")) for name in _TEXTS}
     prediction, measured = (_number(record.get(name)) for name in ("prediction", "measured"))
     error = None
     if prediction is not None and measured:
@@ -69,11 +71,20 @@ def _row(
         "seed": _number(record.get("seed")),
         "replication": _number(record.get("replication")),
         "levels": json.dumps(record.get("levels", {})),
-        "scenario": str(record.get("scenario", "")),
-        "notes": str(answer.get("notes", "")),
+        "scenario": _text(record.get("scenario", "")),
+        "notes": _text(answer.get("notes", "")),
         "file": str(file),
     }
 
 
+def _text(value: object) -> str:
+    """Return a text of a student, which a spreadsheet must not run as a formula."""
+    text = str(value).encode(errors="replace").decode()
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
