@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -80,7 +81,13 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        await asyncio.gather(*(keeper.start() for keeper in self._keepers))
+        await asyncio.gather(*map(self._warm_up, self._keepers))
+
+    async def _warm_up(self, keeper: Keeper) -> None:
+        """Start a process and let it import its modules, the time of which would be charged to a student."""
+        with suppress(Lost):
+            for kind in ("look", "story"):
+                await keeper.ask({"ask": kind, "text": self.opened.text})
 
     async def close(self) -> None:
         await asyncio.gather(*(keeper.close() for keeper in self._keepers))
