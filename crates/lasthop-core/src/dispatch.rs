@@ -93,6 +93,7 @@ macro_rules! pass_events_on {
             );
             fn http(&mut self, now: $crate::Instant, flow: $crate::FlowId, event: $crate::HttpEvent);
             fn playback(&mut self, now: $crate::Instant, flow: $crate::FlowId, event: $crate::PlaybackEvent);
+            fn exchange(&mut self, now: $crate::Instant, flow: $crate::FlowId, event: $crate::ExchangeEvent);
         }
     };
 }

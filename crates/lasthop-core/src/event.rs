@@ -216,7 +216,7 @@ pub enum UndoCause {
 /// An event inside a transport, in terms that any transport with acknowledgments can use. Positions are
 /// offsets in its stream. Windows are in segments; a window that the sender counts in bytes is rounded down
 /// to whole segments.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportEvent {
     /// The handshake is complete.
     Established,
@@ -322,6 +322,19 @@ pub enum PlaybackEvent {
     Ended,
 }
 
+/// An event of the requests that an application makes on a flow. It numbers them from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeEvent {
+    /// The application makes a request. It may be sent later.
+    Requested { number: u64 },
+    /// The host that made the request has the complete response.
+    Completed { number: u64 },
+    /// A response arrived that answers an earlier copy of the request than any response before. So a real host
+    /// cannot know that these expiries of the application's timer and these repeated requests were
+    /// unnecessary.
+    Spurious { timeouts: u32, retransmissions: u32 },
+}
+
 /// Consumes events as they happen. Every method has an empty default.
 pub trait Observer {
     /// Announces a flow, which may send from now on. Flows are announced in the order of their [`FlowId`],
@@ -347,8 +360,8 @@ pub trait Observer {
         let _ = (now, flow, host, bytes, ended);
     }
 
-    /// The application that made a request on this flow has the complete response; or a source whose amount
-    /// was not known in advance has written everything.
+    /// The application that requested a short flow has the complete response; or a source whose amount was not
+    /// known in advance has written everything.
     fn completed(&mut self, now: Instant, flow: FlowId) {
         let _ = (now, flow);
     }
@@ -401,6 +414,11 @@ pub trait Observer {
 
     /// An event in the video that `flow` carries.
     fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
+        let _ = (now, flow, event);
+    }
+
+    /// An event of the requests on `flow`.
+    fn exchange(&mut self, now: Instant, flow: FlowId, event: ExchangeEvent) {
         let _ = (now, flow, event);
     }
 }

@@ -27,7 +27,7 @@ pub use drop_cause::{DropCause, DropCount, DropLabels, DropPlace};
 pub use dscp::Dscp;
 pub use ecn_option::EcnOption;
 pub use event::{
-    AirEvent, FlowInfo, HttpEvent, Observer, PacketEvent, Part, PlaybackEvent, QueueDepth,
+    AirEvent, ExchangeEvent, FlowInfo, HttpEvent, Observer, PacketEvent, Part, PlaybackEvent, QueueDepth,
     RetransmissionKind, TransportEvent, UndoCause,
 };
 pub use event_kind::{EventLabels, EventRole, PacketKind, PacketStep, TransportKind};

@@ -84,7 +84,8 @@ pub trait Transport {
     fn news(&mut self) -> News;
 
     /// For a transport with streams: a stream on which more data has arrived than the application knows of,
-    /// and the number of bytes received in order on it so far.
+    /// and the number of bytes received in order on it so far. Each datagram of UDP counts as a stream with
+    /// its number.
     fn poll_stream(&mut self) -> Option<(u32, u64)> {
         None
     }

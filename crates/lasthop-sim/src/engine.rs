@@ -341,6 +341,10 @@ impl<'a, H: Hosts, A: Application, O: Observer> Engine<'a, H, A, O> {
             }
             Action::Report { flow, event } => return self.observer.http(now, id(flow), event),
             Action::Play { flow, event } => return self.observer.playback(now, id(flow), event),
+            Action::Exchange { flow, event } => return self.observer.exchange(now, id(flow), event),
+            Action::Transport { flow, host, event } => {
+                return self.observer.transport(now, id(flow), host, event);
+            }
             Action::Complete { flow } => return self.observer.completed(now, id(flow)),
             _ => {}
         }

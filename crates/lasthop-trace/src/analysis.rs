@@ -30,8 +30,8 @@ use fairness::max_min_shares;
 use hops::Hops;
 use joint::Joint;
 use lasthop_core::{
-    AirEvent, Direction, Duration, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer, Packet, PacketEvent,
-    Part, Place, PlaybackEvent, Protocol, TransportEvent,
+    AirEvent, Direction, Duration, ExchangeEvent, FlowId, FlowInfo, Host, HttpEvent, Instant, Observer,
+    Packet, PacketEvent, Part, Place, PlaybackEvent, Protocol, TransportEvent,
 };
 use lasthop_link::Capacity;
 use lasthop_scenario::{ONLY_HOP, Scenario};
@@ -71,7 +71,7 @@ pub struct ApplicationInfo {
     pub objects: Option<u32>,
     /// How the frames of a call become speech; `None` for other applications.
     pub voice: Option<Voice>,
-    /// Whether it makes requests one after another on its flow.
+    /// Whether it makes requests on its flow.
     pub asks: bool,
     pub plays: bool,
     /// For the host's side of a relay: the number of the whole.
@@ -158,7 +158,7 @@ struct Flow {
     completed: Option<Instant>,
     /// Bytes that its application wrote, if it is TCP.
     offered_bytes: u64,
-    /// For a flow on which requests are made one after another.
+    /// For a flow on which requests are made.
     exchanges: Option<Exchanges>,
     playback: Option<Playback>,
 }
@@ -309,8 +309,6 @@ impl Observer for Analysis {
             {
                 udp.written(now);
             }
-        } else if let Some(exchanges) = &mut flow.exchanges {
-            exchanges.request(now);
         }
     }
 
@@ -329,9 +327,6 @@ impl Observer for Analysis {
     fn completed(&mut self, now: Instant, flow: FlowId) {
         if let Some(flow) = self.flow(flow) {
             flow.completed = Some(now);
-            if let Some(exchanges) = &mut flow.exchanges {
-                exchanges.completed(now);
-            }
         }
     }
 
@@ -380,6 +375,12 @@ impl Observer for Analysis {
     fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
         if let Some(playback) = self.flow(flow).and_then(|flow| flow.playback.as_mut()) {
             playback.note(now, event);
+        }
+    }
+
+    fn exchange(&mut self, now: Instant, flow: FlowId, event: ExchangeEvent) {
+        if let Some(flow) = self.flow(flow) {
+            flow.exchanges.get_or_insert_default().event(now, event, &mut flow.record);
         }
     }
 

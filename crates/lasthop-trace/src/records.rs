@@ -72,18 +72,20 @@ columnar! {
         received_packets: u64 = ("packets received", "packets"),
         /// Payload of the data segments sent, retransmissions included.
         sent_bytes: u64 = ("bytes sent", "B"),
-        /// Data segments that carry at least one byte sent before.
+        /// Data segments that carry at least one byte sent before; of CoAP, requests sent again.
         retransmitted_packets: u64 = ("retransmissions", "packets"),
         /// Unnecessary retransmissions: every byte reached the receiver in copies sent earlier, before or
         /// after the retransmission was sent. So a retransmission of a lost segment is necessary, even if
         /// it is lost, too; a retransmission of a segment that arrives is unnecessary, even if it is dropped.
+        /// Of CoAP: a response to an earlier copy of the request arrived, too.
         unnecessary_retransmissions: u64 = ("unnecessary retransmissions", "packets"),
-        /// Retransmission timer expiries.
+        /// Retransmission timer expiries; of CoAP, also the last one, after which the client gives up.
         timeouts: u64 = ("timeouts", ""),
         /// Retransmission timer expiries of the SYN or SYN-ACK.
         syn_timeouts: u64 = ("SYN timeouts", ""),
         /// Retransmission timer expiries where a copy of the first unacknowledged byte that had been sent
-        /// before the expiry reached the receiver, before or after the expiry.
+        /// before the expiry reached the receiver, before or after the expiry. Of CoAP: where a response to a
+        /// copy of the request that had been sent before the expiry arrived after it.
         spurious_timeouts: u64 = ("spurious timeouts", ""),
         /// Entries into fast recovery.
         fast_retransmits: u64 = ("fast retransmits", ""),
@@ -195,20 +197,21 @@ columnar! {
         /// `voice_late`, their burstiness, and `voice_delay_s`; all other parameters have the E-model's default
         /// values, without echo. 1 if no frame was played.
         mos: Option<f64> = ("speech quality", "MOS"),
-        /// Requests on a persistent connection: requests made.
+        /// Requests made, if the application reports them.
         requests: Option<u64> = ("requests", ""),
-        /// Requests on a persistent connection: requests with a complete response at the client.
+        /// Requests with a complete response at the client.
         requests_completed: Option<u64> = ("requests completed", ""),
-        /// Requests on a persistent connection: mean completion time, from the client's write of a request to the
-        /// response's last byte there. That of the first request includes the handshake.
+        /// Mean completion time, from the client's write of a request to the response's last byte there. It
+        /// includes the handshake for the first request on a connection, and for CoAP the time until the request
+        /// may be sent.
         completion_mean_s: Option<f64> = ("mean completion time", "s"),
-        /// Requests on a persistent connection: median completion time.
+        /// Median completion time.
         completion_p50_s: Option<f64> = ("median completion time", "s"),
-        /// Requests on a persistent connection: 95 % quantile of the completion times.
+        /// 95 % quantile of the completion times.
         completion_p95_s: Option<f64> = ("p95 of completion time", "s"),
-        /// Requests on a persistent connection: 99 % quantile of the completion times.
+        /// 99 % quantile of the completion times.
         completion_p99_s: Option<f64> = ("p99 of completion time", "s"),
-        /// Requests on a persistent connection: greatest completion time.
+        /// Greatest completion time.
         completion_max_s: Option<f64> = ("longest completion time", "s"),
         /// Video: time from the first packet to the first picture; missing if it never played.
         startup_delay_s: Option<f64> = ("start-up delay", "s"),

@@ -149,7 +149,7 @@ fn application_info(
         passes_by: passes_by(scenario, pair, tree, places),
         objects: instance.config.page().filter(|_| !part.is_side()).map(HttpPageConfig::objects),
         voice: traffic.voice(),
-        asks: traffic.requests().is_some() && !part.is_side(),
+        asks: traffic.asks() && !part.is_side(),
         plays: traffic.plays() && !part.is_side(),
         whole: (*part == Part::HostSide).then_some(*application),
     }

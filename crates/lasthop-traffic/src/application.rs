@@ -1,6 +1,8 @@
 //! The interface between applications and engines: the actions that an application wants done.
 
-use lasthop_core::{Host, HttpEvent, Instant, News, Observer, PlaybackEvent, Transport};
+use lasthop_core::{
+    ExchangeEvent, Host, HttpEvent, Instant, News, Observer, PlaybackEvent, Transport, TransportEvent,
+};
 
 /// An action that an application wants done. The application numbers its flows itself, from 0: first the
 /// flows that are known before the run ([`crate::Traffic::flow_names`]), then the flows that it opens.
@@ -56,8 +58,19 @@ pub enum Action {
         flow: u32,
         event: PlaybackEvent,
     },
-    /// The host that made a request on a flow has the complete response; or a host that sends an amount not
-    /// known in advance has written everything.
+    /// An event of a flow's requests, for the observer.
+    Exchange {
+        flow: u32,
+        event: ExchangeEvent,
+    },
+    /// An event of an application with timers of its own, for the observer.
+    Transport {
+        flow: u32,
+        host: Host,
+        event: TransportEvent,
+    },
+    /// The host that requested a short flow has the complete response; or a host that sends an amount not known
+    /// in advance has written everything.
     Complete {
         flow: u32,
     },
@@ -73,7 +86,7 @@ impl Action {
             | Self::Send { flow, host, .. }
             | Self::Stop { flow, host }
             | Self::Close { flow, host } => Some((flow, host)),
-            Self::Open { .. } | Self::Report { .. } | Self::Play { .. } | Self::Complete { .. } => None,
+            _ => None,
         }
     }
 
@@ -86,7 +99,7 @@ impl Action {
             Self::Send { stream, bytes, .. } => end.send(now, stream, bytes, observer),
             Self::Stop { .. } => end.stop(),
             Self::Close { .. } => end.close(now, observer),
-            Self::Open { .. } | Self::Report { .. } | Self::Play { .. } | Self::Complete { .. } => {}
+            _ => {}
         }
     }
 
@@ -126,7 +139,8 @@ pub trait Application {
         true
     }
 
-    /// `bytes` have arrived in order so far on a stream of a flow at `host`, if the transport has streams.
+    /// `received` bytes have arrived in order so far on a stream of a flow at `host`, if the transport has
+    /// streams. Each datagram of UDP counts as a stream: `stream` is its number among those of its sender.
     /// Called before the other news of the same instant.
     fn handle_stream(&mut self, now: Instant, flow: u32, host: Host, stream: u32, received: u64) {
         let _ = (now, flow, host, stream, received);

@@ -3,7 +3,9 @@
 
 use std::num::NonZeroU16;
 
-use lasthop_core::{Bytes, Distribution, Dscp, Duration, Faults, Host, Instant, News, RandomStream, Sampler};
+use lasthop_core::{
+    Bytes, Distribution, Dscp, Duration, ExchangeEvent, Faults, Host, Instant, News, RandomStream, Sampler,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +16,7 @@ use crate::{Action, Application, OBJECT_MAX, Offer, Outlook, Program, Surroundin
 mod tests;
 
 /// Maximum number of requests of a client.
-const REQUESTS_MAX: u32 = 1_000_000;
+pub(crate) const REQUESTS_MAX: u32 = 1_000_000;
 
 /// Requests on a persistent connection, one after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,11 +46,11 @@ pub struct RequestResponseConfig {
     pub port: Option<NonZeroU16>,
 }
 
-const fn default_requests() -> u32 {
+pub(crate) const fn default_requests() -> u32 {
     100
 }
 
-const fn default_request() -> Distribution<Bytes> {
+pub(crate) const fn default_request() -> Distribution<Bytes> {
     Distribution::Static(Bytes(200))
 }
 
@@ -120,7 +122,9 @@ pub struct Exchanges {
     dialogue: Dialogue,
     /// When the next request is made, unless the client awaits a response.
     next: Option<Instant>,
-    requests_left: u32,
+    /// Number of requests, and of those made so far.
+    requests: u64,
+    made: u64,
 }
 
 impl Exchanges {
@@ -140,8 +144,13 @@ impl Exchanges {
             stream,
             dialogue: Dialogue::new(server, write_bytes),
             next: Some(start),
-            requests_left: config.requests,
+            requests: u64::from(config.requests),
+            made: 0,
         }
+    }
+
+    fn tell(&mut self, event: ExchangeEvent) {
+        self.dialogue.tell(Action::Exchange { flow: 0, event });
     }
 }
 
@@ -154,7 +163,8 @@ impl Application for Exchanges {
     /// Makes the request that is due.
     fn handle_wakeup(&mut self, now: Instant) {
         if self.next.take_if(|next| *next <= now).is_some() {
-            self.requests_left -= 1;
+            self.tell(ExchangeEvent::Requested { number: self.made });
+            self.made += 1;
             let request = self.request.sample(&mut self.stream).0;
             let response = self.response.sample(&mut self.stream).0;
             self.dialogue.ask(request, response);
@@ -163,8 +173,8 @@ impl Application for Exchanges {
 
     fn handle_news(&mut self, now: Instant, _flow: u32, host: Host, news: News) {
         if self.dialogue.handle_news(host, news) {
-            self.dialogue.tell(Action::Complete { flow: 0 });
-            if self.requests_left == 0 {
+            self.tell(ExchangeEvent::Completed { number: self.made - 1 });
+            if self.made == self.requests {
                 self.dialogue.close();
             } else {
                 self.next = Some(now + self.think.sample(&mut self.stream));

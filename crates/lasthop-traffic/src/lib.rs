@@ -1,5 +1,5 @@
 //! Applications: bulk TCP, constant-bit-rate UDP, web page loads, hundreds of web clients, short flows, phone
-//! calls, requests on a persistent connection, on-off streams of datagrams, video, recordings.
+//! calls, requests on a persistent connection, CoAP requests, on-off streams of datagrams, video, recordings.
 //!
 //! Each kind of traffic has its own file, with its configuration ([`Traffic`]) and the running application
 //! ([`Application`]), and a line in `kinds!` below.
@@ -33,6 +33,7 @@ macro_rules! keys {
 
 mod application;
 mod bulk;
+mod coap;
 mod dialogue;
 mod exchange;
 mod http;
@@ -52,6 +53,7 @@ mod web;
 
 pub use application::{Action, Application, Content};
 pub use bulk::{Bulk, BulkConfig};
+pub use coap::{Coap, CoapConfig};
 pub use exchange::{Exchanges, RequestResponseConfig};
 pub use http::{HttpPageConfig, PageLoad};
 pub use http_config::{HeaderWrite, HttpConfig, HttpProtocol, HttpServer};
@@ -164,6 +166,8 @@ kinds! {
     Voip = "voip" (VoipConfig) => Call;
     /// Requests on a persistent connection, one after another; the responses are the flow's data.
     RequestResponse = "request-response" (RequestResponseConfig) => Exchanges;
+    /// Confirmable CoAP requests over UDP, with CoAP's timers; the requests are the flow's data.
+    Coap = "coap" (CoapConfig) => Coap;
     /// A UDP stream of bursts, with silence between them.
     OnOff = "on-off" (OnOffConfig) => OnOff;
     /// Datagrams at the times and of the sizes of a recording.

@@ -202,6 +202,11 @@ pub trait Traffic {
         None
     }
 
+    /// True if one host makes requests, and the other responds.
+    fn asks(&self) -> bool {
+        self.requests().is_some()
+    }
+
     /// True for a video.
     fn plays(&self) -> bool {
         false

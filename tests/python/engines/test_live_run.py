@@ -476,6 +476,15 @@ think = "20 ms"
 access = { delay = "30 ms" }
 
 [[flow]]
+name = "sensor"
+kind = "coap"
+requests = 5
+request = "100 B"
+response = "60 B"
+interval = "100 ms"
+nstart = 2
+
+[[flow]]
 name = "tape"
 kind = "replay"
 file = "tape.csv"
@@ -523,7 +532,8 @@ def test_every_kind_of_traffic_runs_on_real_sockets(tmp_path: Path) -> None:
         ("video", "startup_delay_s"),
     ):
         assert of(live, name)[column] == pytest.approx(of(model, name)[column], rel=0.1), (name, column)
-    assert of(live, "requests")["requests_completed"] == 5
+    assert of(live, "requests")["requests_completed"] == of(live, "sensor")["requests_completed"] == 5
+    assert of(live, "sensor")["sent_bytes"] == 5 * 100
     assert of(live, "requests")["rtt_min_s"] > 2 * 0.03 + 2 * 0.02  # the access link is under way both times
     assert of(live, "video")["duplicate_acks"] > 0  # copies on the link
     # Within the duration both send a slow start; behind it the queue is the course's.

@@ -61,7 +61,10 @@ const NUMBER_BYTES: usize = 8;
 enum Watched {
     Listener(usize),
     Peer(FlowId, Host),
-    Sink(usize),
+    /// An end of a UDP flow whose datagrams are discarded.
+    Sink(FlowId, Host),
+    /// An end of a UDP flow whose datagrams are passed to the application.
+    Datagrams(FlowId, Host),
     Quic(FlowId, Host),
 }
 
@@ -76,6 +79,8 @@ struct Application {
     /// The objects of a page load.
     site: Option<Rc<Site>>,
     quic: Option<Rc<QuicConfig>>,
+    /// True if it makes requests, so that both ends of its flows send and receive.
+    asks: bool,
     /// The path of the first subflow, if MPTCP carries its flows.
     mptcp: Option<usize>,
 }
@@ -137,12 +142,18 @@ impl Flow {
 
 enum FlowEnds {
     Tcp(Box<TcpConnection>),
-    /// The sender's socket, and how many datagrams it has sent; the receiver's only reads.
-    Udp(Socket, u64),
+    /// The server's end first.
+    Udp(Box<[UdpEnd; 2]>),
     Quic(Box<[quic::End; 2]>),
     /// A flow through a relay; both its sides follow.
     Relayed(Box<Relay>),
     Gone,
+}
+
+struct UdpEnd {
+    socket: Rc<Socket>,
+    /// Number of datagrams that it has sent.
+    sent: u64,
 }
 
 struct TcpConnection {
@@ -194,7 +205,6 @@ pub struct Workload<'a> {
     subflows: Subflows,
     /// Listening sockets, with the end that connects and the host that listens.
     listeners: Vec<(Socket, Host, usize)>,
-    sinks: Vec<Rc<Socket>>,
     watched: Vec<Watched>,
     first_name: u64,
     /// Sockets of earlier runs of a chain.
@@ -245,7 +255,6 @@ impl<'a> Workload<'a> {
             ports: BTreeMap::new(),
             subflows: Subflows::default(),
             listeners: Vec::new(),
-            sinks: Vec::new(),
             watched: Vec::new(),
             first_name,
             server: scenario.http.as_ref().map(|http| http.server).unwrap_or_default(),
@@ -342,7 +351,7 @@ impl<'a> Workload<'a> {
         let ends = if let Some(config) = quic {
             self.add_quic(id, info, &config, (addresses, sides), waiter)?
         } else if info.protocol == Protocol::Udp {
-            self.add_udp(info, (addresses, sides), waiter)?
+            self.add_udp(id, info, (addresses, sides), waiter)?
         } else {
             let of_page = self.applications[application].site.is_some();
             let mut connection = TcpConnection::new(id, &sides, of_page);
@@ -378,21 +387,34 @@ impl<'a> Workload<'a> {
 
     fn add_udp(
         &mut self,
+        id: FlowId,
         info: &FlowInfo,
         (addresses, sides): ([SocketAddr; 2], [Endpoint; 2]),
         waiter: &Waiter,
     ) -> Result<FlowEnds, Error> {
         let cannot = format!("cannot make the sockets of flow {:?}", info.name);
-        let [from, to] = [info.sender, info.sender.other()].map(|end| addresses[end as usize]);
-        self.enter(sides[info.sender.other() as usize].host)?;
-        let sink = datagram_socket(to, info).context(&cannot)?;
-        let name = self.name(Watched::Sink(self.sinks.len()));
-        waiter.watch(&sink, EpollFlags::EPOLLIN, name)?;
-        self.sinks.push(Rc::new(sink));
-        self.enter(sides[info.sender as usize].host)?;
-        let socket = datagram_socket(from, info).context(&cannot)?;
-        socket.connect(&SockAddr::from(to)).context(&cannot)?;
-        Ok(FlowEnds::Udp(socket, 0))
+        let asks = self.applications[info.application as usize].asks;
+        // The receiver's socket comes first, so that nothing is sent to a closed port.
+        let mut ends = [info.sender.other(), info.sender].map(|end| {
+            self.enter(sides[end as usize].host)?;
+            let socket = datagram_socket(addresses[end as usize], info).context(&cannot)?;
+            if asks {
+                let name = self.name(Watched::Datagrams(id, end));
+                waiter.watch(&socket, EpollFlags::EPOLLIN, name)?;
+            } else if end != info.sender {
+                let name = self.name(Watched::Sink(id, end));
+                waiter.watch(&socket, EpollFlags::EPOLLIN, name)?;
+                return Ok(socket);
+            }
+            socket.connect(&SockAddr::from(addresses[end.other() as usize])).context(&cannot)?;
+            Ok(socket)
+        });
+        if info.sender == Host::Server {
+            ends.reverse();
+        }
+        let [server, client] = ends
+            .map(|end: Result<Socket, Error>| end.map(|socket| UdpEnd { socket: Rc::new(socket), sent: 0 }));
+        Ok(FlowEnds::Udp(Box::new([server?, client?])))
     }
 
     /// Listens at `address` of a host, unless it does already, for connections from this end.
@@ -477,16 +499,38 @@ impl<'a> Workload<'a> {
                 self.retire(turn.now, flow, turn.observer);
                 Ok(())
             }
-            Watched::Sink(index) => {
-                let [first, second] = &mut self.unread;
-                while let [Ok(_), Ok(_)] =
-                    calls::make(Call::read_all(&*self.sinks[index], [&mut first[..], &mut second[..]]))
-                {
-                }
+            Watched::Sink(flow, host) => {
+                while self.read_two(flow, host).iter().all(Option::is_some) {}
                 Ok(())
             }
+            Watched::Datagrams(flow, host) => loop {
+                let read = self.read_two(flow, host);
+                for Datagram { number, payload_bytes } in read.into_iter().flatten() {
+                    let Flow { application, number: own, .. } = self.flows[flow.0 as usize];
+                    let (datagram, bytes) = (number as u32, u64::from(payload_bytes));
+                    let program = &mut self.applications[application].program;
+                    program.handle_stream(turn.now, own, host, datagram, bytes);
+                    self.carry_out(turn, application)?;
+                    self.send_postponed()?;
+                }
+                if read.contains(&None) {
+                    return Ok(());
+                }
+            },
             Watched::Quic(flow, host) => self.read_datagrams(turn, flow, host),
         }
+    }
+
+    /// Reads up to two datagrams that have arrived at an end of a UDP flow.
+    fn read_two(&mut self, flow: FlowId, host: Host) -> [Option<Datagram>; 2] {
+        let FlowEnds::Udp(ends) = &self.flows[flow.0 as usize].ends else { return [None; 2] };
+        let [first, second] = &mut self.unread;
+        let read = Call::read_all(&*ends[host as usize].socket, [&mut first[..], &mut second[..]]);
+        let [one, other] = calls::make(read);
+        [
+            one.ok().map(|length| datagram(&first[..length])),
+            other.ok().map(|length| datagram(&second[..length])),
+        ]
     }
 
     fn accept<O: Observer>(&mut self, turn: &mut Turn<'_, O>, index: usize) -> Result<(), Error> {
@@ -569,7 +613,7 @@ impl<'a> Workload<'a> {
                 Action::Send { .. } => unreachable!("only QUIC has streams"),
                 Action::Stop { flow, host } => self.peer(self.end_of(index, flow, host), host).stop(),
                 Action::Close { flow, host } => self.peer(self.end_of(index, flow, host), host).close(),
-                Action::Report { .. } | Action::Play { .. } | Action::Complete { .. } => {}
+                _ => {}
             }
         }
         self.flush_quic(turn)
@@ -583,6 +627,10 @@ impl<'a> Workload<'a> {
             }
             Action::Report { flow, event } => observer.http(now, self.flow_of(index, flow), event),
             Action::Play { flow, event } => observer.playback(now, self.flow_of(index, flow), event),
+            Action::Exchange { flow, event } => observer.exchange(now, self.flow_of(index, flow), event),
+            Action::Transport { flow, host, event } => {
+                observer.transport(now, self.flow_of(index, flow), host, event);
+            }
             Action::Complete { flow } => observer.completed(now, self.flow_of(index, flow)),
             Action::Open { .. } | Action::Connect { .. } | Action::Stop { .. } | Action::Close { .. } => {}
         }
@@ -626,7 +674,8 @@ impl<'a> Workload<'a> {
                 let joined = sides[host as usize].joins_writes;
                 connection.peer(host).write(bytes, write_bytes, joined);
             }
-            (FlowEnds::Udp(_, sent), ..) => {
+            (FlowEnds::Udp(ends), ..) => {
+                let sent = &mut ends[host as usize].sent;
                 let first = *sent;
                 *sent += bytes.div_ceil(write_bytes);
                 for (number, start) in (first..).zip((0..bytes).step_by(write_bytes as usize)) {
@@ -790,7 +839,8 @@ fn applications(scenario: &Scenario, seed: Seed, hosts: &Hosts<'_>) -> Result<Ve
         let sides = sides(scenario, (flow, Part::Whole), ends);
         let first_way = || scenario.ways(flow).iter().position(|way| Some(way) == flow.via.as_ref());
         let mptcp = flow.mptcp().map(|_| first_way().unwrap_or_default());
-        Ok(Application { program, flows: Vec::new(), sides, later, site, quic, mptcp })
+        let asks = config.traffic().asks();
+        Ok(Application { program, flows: Vec::new(), sides, later, site, quic, asks, mptcp })
     };
     let programs = scenario.applications().into_iter().zip(scenario.programs(seed));
     programs.zip(&hosts.of_pair).map(application).collect()

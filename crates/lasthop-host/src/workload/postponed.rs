@@ -33,7 +33,7 @@ impl Workload<'_> {
         match self.postponed.take() {
             None => Ok(Some(waiter.wait(Some(due), ready)?)),
             Some(Postponed::Send(flow, host, datagram)) => {
-                let FlowEnds::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(None) };
+                let Some(socket) = self.udp_socket(flow, host) else { return Ok(None) };
                 waiter.expect(tun_name(self.host_of(flow, host)));
                 let ([sent], time) = waiter.wait_after([Call::send(socket, &datagram)], Some(due), ready)?;
                 check(sent)?;
@@ -72,16 +72,23 @@ impl Workload<'_> {
     /// Sends the postponed datagram now, because another action comes first.
     pub(super) fn send_postponed(&mut self) -> Result<(), Error> {
         let datagram = self.postponed.take_if(|postponed| matches!(postponed, Postponed::Send(..)));
-        let Some(Postponed::Send(flow, _, datagram)) = datagram else { return Ok(()) };
-        let FlowEnds::Udp(socket, _) = &self.flows[flow.0 as usize].ends else { return Ok(()) };
+        let Some(Postponed::Send(flow, host, datagram)) = datagram else { return Ok(()) };
+        let Some(socket) = self.udp_socket(flow, host) else { return Ok(()) };
         let [sent] = calls::make([Call::send(socket, &datagram)]);
         check(sent)
+    }
+
+    fn udp_socket(&self, flow: FlowId, host: Host) -> Option<&Rc<Socket>> {
+        match &self.flows[flow.0 as usize].ends {
+            FlowEnds::Udp(ends) => Some(&ends[host as usize].socket),
+            _ => None,
+        }
     }
 
     /// The socket with this name, if its data is discarded until its stream ends.
     fn unheeded(&self, name: u64) -> Option<&Rc<Socket>> {
         match self.watched[(name - self.first_name) as usize] {
-            Watched::Sink(index) => Some(&self.sinks[index]),
+            Watched::Sink(flow, host) => self.udp_socket(flow, host),
             Watched::Peer(flow, host) if self.relayed(flow, host).is_some() => None,
             Watched::Peer(flow, host) => {
                 let Flow { application, ends: FlowEnds::Tcp(connection), .. } = &self.flows[flow.0 as usize]
@@ -91,7 +98,7 @@ impl Workload<'_> {
                 let heeded = self.applications[*application].program.heeds_data();
                 connection.peers[host as usize].reading().filter(|_| !heeded && connection.served.is_none())
             }
-            Watched::Listener(_) | Watched::Quic(..) => None,
+            Watched::Listener(_) | Watched::Datagrams(..) | Watched::Quic(..) => None,
         }
     }
 

@@ -43,6 +43,7 @@ fn a_missing_key_is_suggested_with_a_usual_value() {
     for (flow, suggested) in [
         ("kind = \"short-flows\"", "add for example request = \"300 B\""),
         ("kind = \"request-response\"", "add for example response = \"10 kB\""),
+        ("kind = \"coap\"", "add for example interval = \"60 s\""),
         ("kind = \"on-off\"\nrate = \"1 Mbit/s\"", "add for example on = \"1 s\""),
         ("kind = \"constant-udp\"", "add for example payload = \"160 B\""),
     ] {

@@ -11,6 +11,8 @@ pub(crate) struct Udp {
     waiting: VecDeque<Datagram>,
     written: u64,
     received_bytes: u64,
+    /// Number and payload of the last datagram that arrived, until the application knows of it.
+    arrived: Option<(u32, u64)>,
     /// Bytes that the application knows of.
     read_bytes: u64,
     is_closed: bool,
@@ -44,7 +46,9 @@ impl Transport for Udp {
 
     fn handle_packet<O: Observer>(&mut self, _now: Instant, packet: &Packet, _observer: &mut O) {
         if let Body::Udp(datagram) = &packet.body {
-            self.received_bytes += u64::from(datagram.payload_bytes);
+            let bytes = u64::from(datagram.payload_bytes);
+            self.received_bytes += bytes;
+            self.arrived = Some((datagram.number as u32, bytes));
         }
     }
 
@@ -69,6 +73,10 @@ impl Transport for Udp {
         let received = self.received_bytes;
         let is_more = std::mem::replace(&mut self.read_bytes, received) < received;
         News { received: is_more.then_some(received), ended: false, ..News::default() }
+    }
+
+    fn poll_stream(&mut self) -> Option<(u32, u64)> {
+        self.arrived.take()
     }
 
     fn is_over(&self) -> bool {

@@ -3,7 +3,8 @@
 use super::tcp::TcpFlow;
 use super::{Analysis, Flow, Transport};
 use lasthop_core::{
-    Body, DropCause, DropCount, Duration, FlowId, Host, Instant, Packet, PacketEvent, TransportEvent,
+    Body, DropCause, DropCount, Duration, FlowId, Host, Instant, Packet, PacketEvent, Protocol,
+    TransportEvent,
 };
 
 impl Analysis {
@@ -130,6 +131,12 @@ impl Analysis {
                     tcp.event(now, event, &mut flow.record);
                 }
                 Transport::Udp(udp) if event == TransportEvent::Aborted => udp.abort(now),
+                // UDP has no timers: these are the application's.
+                Transport::Udp(_) if flow.record.protocol == Protocol::Udp => match event {
+                    TransportEvent::Timeout { .. } => flow.record.timeouts += 1,
+                    TransportEvent::Retransmitted { .. } => flow.record.retransmitted_packets += 1,
+                    _ => {}
+                },
                 Transport::Udp(_) => {}
                 Transport::Joint(joint) => joint.event(now, event),
             }

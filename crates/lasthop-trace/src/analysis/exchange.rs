@@ -1,13 +1,15 @@
-//! Completion times of requests on a persistent connection.
+//! Completion times of requests.
 
+use super::take;
 use crate::records::FlowRecord;
 use crate::samples::Samples;
-use lasthop_core::{Duration, Instant};
+use lasthop_core::{Duration, ExchangeEvent, Instant};
+use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
-    /// When the request was made whose response is not complete yet.
-    request: Option<Instant>,
+    /// Numbers of the requests whose response is not complete yet, and when they were made.
+    open: VecDeque<(u64, Instant)>,
     requests: u64,
     times: Samples,
     sum: Duration,
@@ -15,17 +17,24 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    pub fn request(&mut self, now: Instant) {
-        self.requests += 1;
-        self.request = Some(now);
-    }
-
-    pub fn completed(&mut self, now: Instant) {
-        if let Some(request) = self.request.take() {
-            let time = now.saturating_since(request);
-            self.completed += 1;
-            self.sum += time;
-            self.times.record(time);
+    pub fn event(&mut self, now: Instant, event: ExchangeEvent, record: &mut FlowRecord) {
+        match event {
+            ExchangeEvent::Requested { number } => {
+                self.requests += 1;
+                self.open.push_back((number, now));
+            }
+            ExchangeEvent::Completed { number } => {
+                if let Some(request) = take(&mut self.open, number) {
+                    let time = now.saturating_since(request);
+                    self.completed += 1;
+                    self.sum += time;
+                    self.times.record(time);
+                }
+            }
+            ExchangeEvent::Spurious { timeouts, retransmissions } => {
+                record.spurious_timeouts += u64::from(timeouts);
+                record.unnecessary_retransmissions += u64::from(retransmissions);
+            }
         }
     }
 
@@ -47,28 +56,46 @@ impl Exchanges {
 mod tests {
     use super::*;
 
+    /// The record after these events, each with its time in ms.
+    fn record(events: &[(u64, ExchangeEvent)]) -> FlowRecord {
+        let (mut exchanges, mut record) = (Exchanges::default(), FlowRecord::default());
+        for (millis, event) in events {
+            exchanges.event(Instant::from_nanos(millis * 1_000_000), *event, &mut record);
+        }
+        exchanges.finish(&mut record);
+        record
+    }
+
+    const fn requested(number: u64) -> ExchangeEvent {
+        ExchangeEvent::Requested { number }
+    }
+
+    const fn completed(number: u64) -> ExchangeEvent {
+        ExchangeEvent::Completed { number }
+    }
+
     #[test]
     fn each_completion_counts_from_its_own_request() {
-        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut exchanges = Exchanges::default();
-        for (request, completed) in [(0, 100), (150, 200), (200, 500)] {
-            exchanges.request(at(request));
-            exchanges.completed(at(completed));
-        }
-        exchanges.request(at(900));
-        let mut record = FlowRecord::default();
-        exchanges.finish(&mut record);
+        let record = record(&[
+            (0, requested(0)),
+            (100, completed(0)),
+            (150, requested(1)),
+            (200, requested(2)),
+            (250, requested(3)),
+            (450, completed(3)),
+            (460, ExchangeEvent::Spurious { timeouts: 2, retransmissions: 1 }),
+            (800, completed(2)),
+            (900, completed(2)),
+        ]);
         assert_eq!((record.requests, record.requests_completed), (Some(4), Some(3)));
-        assert_eq!((record.completion_mean_s, record.completion_p50_s), (Some(0.15), Some(0.1)));
-        assert_eq!(record.completion_max_s, Some(0.3));
+        assert_eq!((record.spurious_timeouts, record.unnecessary_retransmissions), (2, 1));
+        assert_eq!((record.completion_mean_s, record.completion_p50_s), (Some(0.3), Some(0.2)));
+        assert_eq!(record.completion_max_s, Some(0.6));
     }
 
     #[test]
     fn without_a_response_there_is_no_time() {
-        let mut exchanges = Exchanges::default();
-        exchanges.request(Instant::ZERO);
-        let mut record = FlowRecord::default();
-        exchanges.finish(&mut record);
+        let record = record(&[(0, requested(0))]);
         assert_eq!((record.requests, record.requests_completed), (Some(1), Some(0)));
         assert_eq!((record.completion_mean_s, record.completion_max_s), (None, None));
     }

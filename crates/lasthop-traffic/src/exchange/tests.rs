@@ -50,23 +50,29 @@ fn woken(exchanges: &mut Exchanges, millis: u64) -> Vec<Action> {
     actions(exchanges)
 }
 
-const COMPLETE: Action = Action::Complete { flow: 0 };
+const fn requested(number: u64) -> Action {
+    Action::Exchange { flow: 0, event: ExchangeEvent::Requested { number } }
+}
+
+const fn completed(number: u64) -> Action {
+    Action::Exchange { flow: 0, event: ExchangeEvent::Completed { number } }
+}
 
 #[test]
 fn two_exchanges_share_a_connection_with_a_pause_between() {
     let mut two = exchanges("requests = 2\nthink = \"100 ms\"");
     assert_eq!(woken(&mut two, 9), []);
     let connect = Action::Connect { flow: 0, host: Host::Client };
-    assert_eq!(woken(&mut two, 10), [connect, write(Host::Client, 200)]);
+    assert_eq!(woken(&mut two, 10), [requested(0), connect, write(Host::Client, 200)]);
     assert_eq!(two.next_wakeup(), None, "the response is awaited");
     assert_eq!(received(&mut two, 50, Host::Server, 199), [], "a part of the request");
     assert_eq!(received(&mut two, 51, Host::Server, 200), [write(Host::Server, 3000)]);
     assert_eq!(received(&mut two, 60, Host::Client, 1460), []);
-    assert_eq!(received(&mut two, 70, Host::Client, 3000), [COMPLETE]);
+    assert_eq!(received(&mut two, 70, Host::Client, 3000), [completed(0)]);
     assert_eq!(two.next_wakeup(), Some(at(170)));
-    assert_eq!(woken(&mut two, 170), [write(Host::Client, 200)], "no second connection");
+    assert_eq!(woken(&mut two, 170), [requested(1), write(Host::Client, 200)], "no second connection");
     assert_eq!(received(&mut two, 180, Host::Server, 400), [write(Host::Server, 3000)]);
-    assert_eq!(received(&mut two, 200, Host::Client, 6000), [COMPLETE, close(Host::Client)]);
+    assert_eq!(received(&mut two, 200, Host::Client, 6000), [completed(1), close(Host::Client)]);
     assert_eq!(two.next_wakeup(), None);
     assert_eq!(ended(&mut two, 240, Host::Server), [close(Host::Server)]);
 }
@@ -121,7 +127,7 @@ proptest! {
                         rr.handle_news(now, 0, host.other(), news);
                         waiting.extend(actions(&mut rr));
                     }
-                    Action::Complete { .. } => completions += 1,
+                    Action::Exchange { event: ExchangeEvent::Completed { .. }, .. } => completions += 1,
                     Action::Close { host, .. } => {
                         prop_assert_eq!(
                             host, Host::Server, "where the client sends, the server asks"

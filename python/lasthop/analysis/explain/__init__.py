@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lasthop import _core
+from lasthop.analysis.explain.coap import tell_coap
 from lasthop.analysis.explain.facts import gather
 from lasthop.analysis.explain.packets import Packets
 from lasthop.analysis.explain.pages import tell_page
@@ -76,6 +77,8 @@ def stories(
             yield Story(record["flow"], f"{record['flow']}: the run ended before its first packet.")
         elif record["protocol"] == "quic":
             yield tell_quic(packets, tcp, record, number, states)
+        elif facts.applications[record["application"]].kind == "coap":
+            yield tell_coap(packets, tcp, record, number)
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
             voice = facts.applications[record["application"]].voice
             yield tell_udp(gather_udp(packets, tcp, record, number, states, voice=voice), packets, names)

@@ -195,11 +195,11 @@ def gather_udp(
         tuple(datagrams),
         {stage: min(ns) for stage, ns in _by_stage(arrived).items()},
         tuple(_rises(arrived)),
-        tuple(_episodes(gaps, lambda gap: (gap.datagrams[0].sent_ns, gap.end_ns))),
+        tuple(episodes(gaps, lambda gap: (gap.datagrams[0].sent_ns, gap.end_ns))),
         tuple(
             episode
             for link in links
-            for episode in _episodes(
+            for episode in episodes(
                 [period for period in periods if period.what == link],
                 lambda period: (period.start_ns, period.end_ns),
             )
@@ -272,7 +272,7 @@ def _rises(arrived: Sequence[Datagram]) -> Iterator[Rise]:
             since = None
     if since is not None:
         spans.append((since, last + 1))
-    for episode in _episodes(spans, lambda span: (arrived[span[0]].sent_ns, arrived[span[1] - 1].sent_ns)):
+    for episode in episodes(spans, lambda span: (arrived[span[0]].sent_ns, arrived[span[1] - 1].sent_ns)):
         end = episode[-1][1]
         fast = (datagram for datagram in arrived[end:] if (datagram.delay_ns or 0) < fast_ns)
         yield Rise(tuple(arrived[episode[0][0] : end]), next(fast, None), slow_ns)
@@ -290,7 +290,7 @@ def _gaps(settled: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
     return [Gap(tuple(datagram for datagram, _ in run), run[-1][1]) for run in gaps]
 
 
-def _episodes(spans: Sequence[T], times: Callable[[T], tuple[int, int]]) -> list[tuple[T, ...]]:
+def episodes(spans: Sequence[T], times: Callable[[T], tuple[int, int]]) -> list[tuple[T, ...]]:
     """Group spans into at most `MOST_EPISODES` episodes; the longest pauses separate them."""
     between = [times(after)[0] - times(before)[1] for before, after in itertools.pairwise(spans)]
     apart = [place for place, pause in enumerate(between, 1) if pause >= BURST_GAP_NS]

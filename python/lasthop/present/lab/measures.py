@@ -42,7 +42,7 @@ _RUN = (
 _PAGES = ("response_time_s",)
 _HOPS = ("utilisation", "queue_delay_p95_s", "queue_depth_max", "drops_queue", "drops_aqm", "drops_error")
 _MOST_HOPS = 20
-_KINDS_BY_INTEREST = ("voip", "video", "http-page", "request-response", "bulk-tcp")
+_KINDS_BY_INTEREST = ("voip", "video", "http-page", "request-response", "coap", "bulk-tcp")
 """Kinds of traffic, those most sensitive to other traffic first."""
 
 

@@ -37,6 +37,7 @@ KINDS = {
     "on-off": f'rate = "50 kbit/s", on = "100 ms", off = "100 ms", {UDP}',
     "voip": 'duration = "1 s"',
     "request-response": 'response = "5 kB", requests = 2, think = "10 ms"',
+    "coap": 'request = "100 B", response = "50 B", requests = 3, interval = "200 ms"',
     "video": 'duration = "8 s", bitrates = ["200 kbit/s", "400 kbit/s"]',
     "http-page": 'main = "5 kB", inline = "3 kB", inline_count = 2',
     "short-flows": 'packets = 3, request = "100 B", arrivals = { model = "sequential", gap = "300 ms" }, '

@@ -21,9 +21,9 @@ use lasthop_scenario::{
 };
 use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
 use lasthop_traffic::{
-    BulkConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HeaderWrite, HttpConfig, HttpPageConfig,
-    HttpProtocol, OnOffConfig, Packet, Recording, ReplayConfig, RequestResponseConfig, VideoConfig,
-    VoipConfig,
+    BulkConfig, CoapConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HeaderWrite, HttpConfig,
+    HttpPageConfig, HttpProtocol, OnOffConfig, Packet, Recording, ReplayConfig, RequestResponseConfig,
+    VideoConfig, VoipConfig,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -778,6 +778,7 @@ fn flow(mtu: u64) -> impl Strategy<Value = FlowConfig> {
         2 => page(start()),
         1 => call(start()),
         1 => requests(start()),
+        1 => coap(mtu, start()),
         1 => on_off(mtu, start()),
         1 => video(start()),
         1 => replay(mtu, start()),
@@ -864,6 +865,31 @@ fn requests(start: impl Strategy<Value = Distribution<Duration>>) -> impl Strate
                 request,
                 response,
                 think,
+                start,
+                dscp: Dscp::default(),
+                port: None,
+            })
+        },
+    )
+}
+
+fn coap(mtu: u64, start: impl Strategy<Value = Distribution<Duration>>) -> impl Strategy<Value = FlowConfig> {
+    let size = || (4..=mtu - 28).prop_map(|max| Distribution::Uniform { min: Bytes(4), max: Bytes(max) });
+    let interval = millis(2_000).prop_map(|max| Distribution::Uniform { min: Duration::ZERO, max });
+    let timers = (1..3_000_u64, 1.0..2.0, 0..=4_u32, 1..=3_u32);
+    (start, 1..20_u32, size(), size(), interval, timers).prop_map(
+        |(start, requests, request, response, interval, timers)| {
+            let (ack_timeout, ack_random_factor, max_retransmit, nstart) = timers;
+            FlowConfig::Coap(CoapConfig {
+                name: String::new(),
+                requests,
+                request,
+                response,
+                interval,
+                ack_timeout: Duration::from_millis(ack_timeout),
+                ack_random_factor,
+                max_retransmit,
+                nstart,
                 start,
                 dscp: Dscp::default(),
                 port: None,

@@ -47,6 +47,8 @@ impl World {
                 | Action::Send { .. }
                 | Action::Play { .. }
                 | Action::Stop { .. }
+                | Action::Exchange { .. }
+                | Action::Transport { .. }
                 | Action::Complete { .. } => panic!("a page load over TCP does not {action:?}"),
             }
             let open = self.connections.iter().filter(|[browser, _]| !browser.closed).count();
