@@ -105,8 +105,13 @@ class Dialogue(lasthop.Traffic):
     """Ten requests, each after the previous response."""
 
     def on_start(self, now_s: float) -> None:
-        self.asked = 1
+        self.asked = 0
         self.answered = 0
+        self.ask()
+
+    def ask(self) -> None:
+        self.asked += 1
+        self.open = self.request()
         self.send(200)
 
     def on_received(self, now_s: float, received_bytes: int, is_answer: bool) -> None:
@@ -114,10 +119,12 @@ class Dialogue(lasthop.Traffic):
             self.answer(1000)
             return
         self.answered += received_bytes
-        if self.answered == 1000 * self.asked and self.asked < 10:
-            self.asked += 1
-            self.send(200)
-        elif self.asked == 10:
+        if self.answered < 1000 * self.asked:
+            return
+        self.complete(self.open)
+        if self.asked < 10:
+            self.ask()
+        else:
             self.close()
 
 
@@ -225,6 +232,11 @@ class Past(lasthop.Traffic):
 class Huge(lasthop.Traffic):
     def on_start(self, now_s: float) -> None:
         self.send(100_000)
+
+
+class Unasked(lasthop.Traffic):
+    def on_start(self, now_s: float) -> None:
+        self.complete(self.request() + 1)
 
 
 NotAnAlgorithm = 3

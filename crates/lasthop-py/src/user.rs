@@ -501,6 +501,8 @@ impl Sender {
             match what.as_str() {
                 "send" => wanted.send(number as u64),
                 "answer" => wanted.answer(number as u64),
+                "request" => _ = wanted.request(),
+                "complete" => wanted.complete(number as u64),
                 "wake_at" => wanted.wake_at(Instant::from_nanos((number * 1e9).round() as u64)),
                 _ => wanted.close(),
             }

@@ -5,8 +5,8 @@ use std::fmt;
 use std::num::NonZeroU16;
 
 use lasthop_core::{
-    Bytes, Datagram, Distribution, Dscp, Duration, Failure, Faults, Host, Instant, News, Protocol,
-    RandomStream, UserCode,
+    Bytes, Datagram, Distribution, Dscp, Duration, ExchangeEvent, Failure, Faults, Host, Instant, News,
+    Protocol, RandomStream, UserCode,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ pub struct Wanted {
     actions: VecDeque<Action>,
     wakeup: Option<Instant>,
     now: Instant,
+    /// Number of requests so far, and the numbers of those that are not complete.
+    requests: u64,
+    open: Vec<u64>,
     config: Facts,
 }
 
@@ -55,6 +58,24 @@ impl Wanted {
     /// The receiver writes `bytes`.
     pub fn answer(&mut self, bytes: u64) {
         self.write(self.config.sender.other(), bytes, "answer");
+    }
+
+    /// A request begins, whose completion time is to be measured. Returns its number.
+    pub fn request(&mut self) -> u64 {
+        let number = self.requests;
+        self.requests += 1;
+        self.open.push(number);
+        self.tell(ExchangeEvent::Requested { number });
+        number
+    }
+
+    /// The request with this number is complete.
+    pub fn complete(&mut self, number: u64) {
+        let Some(index) = self.open.iter().position(|open| *open == number) else {
+            self.fail(&format!("complete({number}): pass the number of a request that is not complete"));
+        };
+        self.open.remove(index);
+        self.tell(ExchangeEvent::Completed { number });
     }
 
     /// The sender has nothing more to send.
@@ -86,6 +107,10 @@ impl Wanted {
         }
         let write_bytes = if is_datagram { bytes } else { write_bytes };
         self.actions.push_back(Action::Write { flow: 0, host, bytes, write_bytes, content: Content::Filler });
+    }
+
+    fn tell(&mut self, event: ExchangeEvent) {
+        self.actions.push_back(Action::Exchange { flow: 0, event });
     }
 
     fn fail(&self, did: &str) -> ! {
@@ -201,7 +226,8 @@ pub struct OwnTraffic {
 
 impl OwnTraffic {
     fn new(code: Box<dyn TrafficAlgorithm>, start: Instant, duration: Duration, config: Facts) -> Self {
-        let wanted = Wanted { actions: VecDeque::new(), wakeup: None, now: Instant::ZERO, config };
+        let (actions, open) = (VecDeque::new(), Vec::new());
+        let wanted = Wanted { actions, wakeup: None, now: Instant::ZERO, requests: 0, open, config };
         Self { code, start: Some(start), end: Some(start + duration), received: [0; 2], wanted }
     }
 }

@@ -196,6 +196,7 @@ class Traffic(_Algorithm):
     segment_bytes: int
     """Payload of a full segment, and the maximum of a datagram's."""
     _wanted: list[tuple[str, float]]
+    _requests = 0
     _optional = frozenset({"on_received"})
 
     def on_start(self, now_s: float) -> None:
@@ -215,6 +216,16 @@ class Traffic(_Algorithm):
     def answer(self, length: int) -> None:
         """Let the receiver write `length` bytes."""
         self._wanted.append(("answer", length))
+
+    def request(self) -> int:
+        """Begin a request, whose completion time is to be measured; return its number."""
+        self._wanted.append(("request", 0))
+        self._requests += 1
+        return self._requests - 1
+
+    def complete(self, request: int) -> None:
+        """Complete the request with this number."""
+        self._wanted.append(("complete", request))
 
     def close(self) -> None:
         """End the flow: the sender sends no more data."""

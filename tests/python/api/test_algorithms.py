@@ -128,10 +128,16 @@ def test_traffic_in_python_is_that_of_the_built_in_one() -> None:
 
 
 def test_traffic_asks_and_answers_over_a_connection() -> None:
+    """Its requests take as long as those of the built-in kind, whose data are the responses."""
     flow = {"kind": "own", "code": user_algorithms.Dialogue, "name": "talk"}
-    flows = records(keys(flow=[flow], down={"link": LINK}))[0]
+    asking = {"kind": "request-response", "requests": 10, "response": "1000 B", "name": "talk"}
+    links = {"down": {"link": LINK}, "up": {"link": LINK}}
+    flows, theirs = (records(keys(flow=[own], **links))[0] for own in (flow, asking | {"direction": "up"}))
     assert flows["outcome"].unique().to_list() == ["closed"]
     assert flows["sent_bytes"].unique().to_list() == [2000]
+    columns = ["requests", "requests_completed", *(f"completion_{name}_s" for name in ("mean", "p50", "max"))]
+    assert_frame_equal(flows.select(columns), theirs.select(columns))
+    assert flows["requests_completed"].unique().to_list() == [10]
 
 
 def test_a_file_names_a_class_in_its_folder(tmp_path: Path) -> None:
@@ -353,7 +359,11 @@ def test_a_packet_that_is_not_there_is_an_error(kind: type, message: str) -> Non
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [(user_algorithms.Past, "the time is not in the future"), (user_algorithms.Huge, "carries at most 1472")],
+    [
+        (user_algorithms.Past, "the time is not in the future"),
+        (user_algorithms.Huge, "carries at most 1472"),
+        (user_algorithms.Unasked, r"complete\(1\): pass the number of a request that is not complete"),
+    ],
 )
 def test_wishes_that_cannot_be_granted_are_errors(kind: type, message: str) -> None:
     flow = {"kind": "own", "code": kind, "protocol": "udp", "name": "own"}

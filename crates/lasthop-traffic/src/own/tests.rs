@@ -33,6 +33,28 @@ impl TrafficAlgorithm for Restless {
     fn on_wakeup(&mut self, _now: Instant, _wanted: &mut Wanted) {}
 }
 
+/// Requests at 0 s and 1 s, of which the later one is complete first; the earlier one is complete twice.
+#[derive(Debug)]
+struct Crossed;
+
+impl TrafficAlgorithm for Crossed {
+    fn on_start(&mut self, now: Instant, wanted: &mut Wanted) {
+        assert_eq!(wanted.request(), 0);
+        wanted.wake_at(now + Duration::from_secs(1));
+    }
+
+    fn on_wakeup(&mut self, now: Instant, wanted: &mut Wanted) {
+        if now < Instant::ZERO + Duration::from_secs(2) {
+            let number = wanted.request();
+            wanted.complete(number);
+            wanted.wake_at(now + Duration::from_secs(1));
+        } else {
+            wanted.complete(0);
+            wanted.complete(0);
+        }
+    }
+}
+
 fn traffic(code: fn() -> Box<dyn TrafficAlgorithm>, duration: u64, protocol: Protocol) -> OwnTraffic {
     let name = UserName::try_from("rust:twice".to_owned()).expect("a name");
     let code: UserTraffic = UserCode::new(name, Arc::new(move |_| code()));
@@ -78,4 +100,21 @@ fn a_wish_that_would_never_let_time_pass_ends_the_run() {
     let run = || played(traffic(|| Box::new(Restless), 500, Protocol::Udp));
     let payload = catch_unwind(AssertUnwindSafe(run)).expect_err("it wants to be woken now");
     assert!(Failure::caught(payload).message.contains("the time is not in the future"));
+}
+
+#[test]
+fn a_request_is_complete_once() {
+    let mut crossed = traffic(|| Box::new(Crossed), 5_000, Protocol::Udp);
+    let mut seen = Vec::new();
+    for seconds in 0..2 {
+        crossed.handle_wakeup(Instant::ZERO + Duration::from_secs(seconds));
+        seen.extend(std::iter::from_fn(|| crossed.poll_action()));
+    }
+    let told = |event| Action::Exchange { flow: 0, event };
+    let [first, second] = [0, 1].map(|number| told(ExchangeEvent::Requested { number }));
+    assert_eq!(seen, [first, second, told(ExchangeEvent::Completed { number: 1 })]);
+    let run = || crossed.handle_wakeup(Instant::ZERO + Duration::from_secs(2));
+    let payload = catch_unwind(AssertUnwindSafe(run)).expect_err("it is complete already");
+    let message = Failure::caught(payload).message;
+    assert!(message.contains("complete(0): pass the number of a request that is not complete"), "{message}");
 }
