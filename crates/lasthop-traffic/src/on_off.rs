@@ -171,6 +171,11 @@ impl Application for OnOff {
     fn handle_news(&mut self, _now: Instant, _flow: u32, _host: Host, _news: News) {}
 
     #[inline]
+    fn heeds_data(&self) -> bool {
+        false
+    }
+
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }

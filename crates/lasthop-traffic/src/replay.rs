@@ -106,6 +106,11 @@ impl Application for Replay {
     fn handle_news(&mut self, _now: Instant, _flow: u32, _host: Host, _news: News) {}
 
     #[inline]
+    fn heeds_data(&self) -> bool {
+        false
+    }
+
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         let packet = self.packets[..self.due].get(self.sent)?;
         self.sent += 1;

@@ -197,6 +197,11 @@ impl Application for ConstantUdp {
     fn handle_news(&mut self, _now: Instant, _flow: u32, _host: Host, _news: News) {}
 
     #[inline]
+    fn heeds_data(&self) -> bool {
+        false
+    }
+
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         self.due = self.due.checked_sub(1)?;
         Some(Action::datagram(self.sender, self.payload_bytes))

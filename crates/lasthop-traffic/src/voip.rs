@@ -258,6 +258,11 @@ impl Application for Call {
     }
 
     #[inline]
+    fn heeds_data(&self) -> bool {
+        false
+    }
+
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
