@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::flow::{Flow, FlowStack, default_lan_rate};
 use crate::hops::{HopConfig, HostConfig, RouterConfig};
+use crate::measure::MeasureConfig;
 
 /// A complete scenario, as run by a cell of the factor matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +61,9 @@ pub struct Scenario {
     /// Virtual time at which a run ends even if flows are not complete. If absent: 60 s, 20 round trips and ten
     /// times the transfer time of all bytes at the slowest rate, after the last start and the last stream.
     pub time_limit: Duration,
+    /// Window of time whose packets the metrics of flows, hops and runs count; the whole run if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measure: Option<MeasureConfig>,
     /// Guest kernel of the kernel engine: a name from `lasthop kernel list`, or a folder with kernel sources,
     /// which are built once. If absent, that of `--kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

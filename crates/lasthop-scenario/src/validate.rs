@@ -44,6 +44,9 @@ fn parts(scenario: &Scenario, faults: &mut Faults) {
     }
     kinds(scenario, faults);
     faults.not_zero(&scenario.time_limit, "time_limit", "300 s");
+    if let Some(measure) = &scenario.measure {
+        faults.below("measure", |faults| measure.check(scenario, faults));
+    }
 }
 
 /// Checks the network between the hosts.

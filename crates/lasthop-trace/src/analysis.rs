@@ -8,6 +8,7 @@ mod exchange;
 mod fairness;
 mod hops;
 mod joint;
+mod measure;
 mod page;
 mod playback;
 mod relayed;
@@ -36,6 +37,7 @@ use lasthop_core::{
 use lasthop_link::Capacity;
 use lasthop_scenario::{ONLY_HOP, Scenario};
 use lasthop_traffic::Voice;
+pub(crate) use measure::Measure;
 use page::Page;
 use playback::Playback;
 use relayed::join_sides;
@@ -106,7 +108,7 @@ pub struct Records {
 /// Memory is that of the packets inside the network plus at most a few hundred kB of samples per flow,
 /// however long the run. Each short flow leaves some bytes when it is over. An event of a flow that was not
 /// announced causes a panic.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Analysis {
     /// By [`FlowId`]; `None` for short flows that are over.
     flows: Vec<Option<Box<Flow>>>,
@@ -122,12 +124,18 @@ pub struct Analysis {
     hops: Option<Box<Hops>>,
     /// Whether flows have data in this direction: down, up.
     has_data: [bool; 2],
+    /// The time of the next event that begins or ends the window that is measured.
+    boundary: Instant,
+    /// The start of what is counted, and its end if that is not the end of the last flow.
+    from: Instant,
+    until: Option<Instant>,
+    measure: Option<Box<Measure>>,
 }
 
 /// One flow: the common part of all protocols, and the specific part. The fields that every packet reads or
 /// changes come first, so that they lie in few cache lines.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Flow {
     /// Direction of its data.
     data: Direction,
@@ -163,7 +171,7 @@ struct Flow {
     playback: Option<Playback>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Transport {
     Tcp(TcpFlow),
     Udp(UdpFlow),
@@ -189,6 +197,10 @@ impl Analysis {
             bottleneck: Bottleneck::default(),
             hops: None,
             has_data: [false; 2],
+            boundary: Instant::MAX,
+            from: Instant::ZERO,
+            until: None,
+            measure: None,
         }
     }
 
@@ -196,6 +208,16 @@ impl Analysis {
     #[must_use]
     pub(crate) fn with_hops(mut self, scenario: &Scenario) -> Self {
         self.hops = Hops::of(scenario).map(Box::new);
+        self
+    }
+
+    /// Counts only what happens in this window; see [`Measure`].
+    #[must_use]
+    pub(crate) fn within(mut self, measure: Option<Measure>) -> Self {
+        if measure.is_some() {
+            self.boundary = Instant::ZERO;
+        }
+        self.measure = measure.map(Box::new);
         self
     }
 
@@ -207,6 +229,13 @@ impl Analysis {
     }
 
     pub fn finish(mut self, end: Instant) -> Records {
+        match self.end_window(end) {
+            Some(measured) => self.records(end).measured(measured),
+            None => self.records(end),
+        }
+    }
+
+    fn records(mut self, end: Instant) -> Records {
         self.begin_joints();
         let mut run = self.record;
         let mut flows: Vec<Box<Flow>> = self.flows.into_iter().flatten().collect();
@@ -215,13 +244,15 @@ impl Analysis {
         let last_end = wholes.map(|flow| flow.ended(end)).max().unwrap_or(end);
         run.duration_s = last_end.as_secs_f64();
         if self.groups.is_empty() {
-            let loads = [Direction::Down, Direction::Up].map(|way| TcpLoad::of(&flows, way, &self.info, end));
+            let loads = [Direction::Down, Direction::Up]
+                .map(|way| TcpLoad::of(&flows, way, &self.info, self.from, end));
             run.efficiency = efficiency(&loads);
             run.fairness_maxmin = fairness_maxmin(&loads);
         }
+        let counted = [self.from, self.until.unwrap_or(last_end)];
         let carried =
-            self.info.capacities[self.bottleneck.direction() as usize].bytes(Instant::ZERO, last_end);
-        self.bottleneck.finish(&self.info, end, last_end, &mut run);
+            self.info.capacities[self.bottleneck.direction() as usize].bytes(counted[0], counted[1]);
+        self.bottleneck.finish(&self.info, counted, end, &mut run);
         run.background_share = (carried > 0.0).then(|| self.background_bytes as f64 / carried);
         let pages = self.pages.into_iter().map(Page::finish).collect();
         let mut records = Vec::with_capacity(flows.len());
@@ -248,7 +279,7 @@ impl Analysis {
             run.fairness_jain = jain(&throughputs).filter(|_| whole);
         }
         let shorts = self.groups.into_iter().filter(|group| group.is_recorded).map(Group::finish).collect();
-        let (hops, stations) = self.hops.map_or_else(Default::default, |hops| hops.finish(end, last_end));
+        let (hops, stations) = self.hops.map_or_else(Default::default, |hops| hops.finish(counted, end));
         Records { flows: records, shorts, pages, hops, stations, run }
     }
 
@@ -342,6 +373,9 @@ impl Observer for Analysis {
     #[allow(clippy::inline_always, reason = "else it would be a function with a choice at every turn")]
     #[inline(always)]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
+        if now >= self.boundary {
+            self.cross(now);
+        }
         self.record.events += 1;
         if let Some(hops) = &mut self.hops {
             hops.packet(now, event, packet);
@@ -510,14 +544,16 @@ struct TcpLoad {
 }
 
 impl TcpLoad {
-    fn of(flows: &[Box<Flow>], direction: Direction, info: &RunInfo, end: Instant) -> Self {
+    fn of(flows: &[Box<Flow>], direction: Direction, info: &RunInfo, from: Instant, end: Instant) -> Self {
         let mut loads = Vec::new();
         let (mut first_start, mut last_end) = (Instant::MAX, Instant::ZERO);
         let counts = |flow: &Flow| flow.data == direction && !flow.passes_by && flow.part.is_whole();
         for flow in flows.iter().filter(|flow| counts(flow)) {
             if let (Transport::Tcp(tcp), Some(started)) = (&flow.transport, flow.started) {
-                loads.push((flow.offered_bytes as f64, tcp.in_sequence_bytes() as f64));
-                first_start = first_start.min(started);
+                let before = tcp.bytes_before();
+                let brought = tcp.in_sequence_bytes() - before;
+                loads.push((flow.offered_bytes.saturating_sub(before) as f64, brought as f64));
+                first_start = first_start.min(started.max(from));
                 last_end = last_end.max(flow.ended(end));
             }
         }
@@ -561,6 +597,11 @@ pub(crate) fn take(ring: &mut VecDeque<(u64, Instant)>, number: u64) -> Option<I
 fn rate(bytes: u64, from: Instant, to: Instant) -> f64 {
     let seconds = to.saturating_since(from).as_secs_f64();
     if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
+}
+
+/// The same of a flow in the window that is measured; `None` if it was over before.
+fn rate_within(bytes: u64, from: Instant, to: Instant) -> Option<f64> {
+    (from < to).then(|| rate(bytes, from, to))
 }
 
 fn outcome(aborted: Option<Instant>, is_done: bool) -> Outcome {

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Ranges of a stream that have arrived, in order and disjoint.
 ///
 /// Data arrive in order, fill the first hole, or leave a new hole: a ring buffer makes room at either end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Arrived(VecDeque<Range<u64>>);
 
 impl Arrived {

@@ -17,7 +17,7 @@ const FEW: usize = 8;
 /// Collects lengths of time. Quantiles are exact (type 7, linear interpolation) up to `EXACT_LIMIT`
 /// samples. Beyond that an HDR histogram with three significant digits bounds the memory (about 0.15 MB
 /// for values up to minutes) and the relative error (0.1 %); minimum and maximum stay exact.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Samples {
     /// The quantiles are not needed.
     Ignored,
@@ -26,7 +26,7 @@ pub(crate) enum Samples {
     Counted(Vec<u32>, Box<Counted>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Counted {
     /// No bucket gets four billion samples.
     histogram: Histogram<u32>,
@@ -71,6 +71,13 @@ impl Samples {
             Self::Counted(samples, counted) => {
                 counted.take(samples.drain(..).map(u64::from).chain([nanos]));
             }
+        }
+    }
+
+    /// Forgets all samples.
+    pub(crate) fn restart(&mut self) {
+        if !matches!(self, Self::Ignored) {
+            *self = Self::default();
         }
     }
 

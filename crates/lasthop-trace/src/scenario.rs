@@ -10,6 +10,7 @@ use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
+use crate::analysis::Measure;
 use crate::{
     Addresses, Analysis, ApplicationInfo, Bottlenecks, Capture, CapturePoints, Overview, RunInfo, Series,
     SeriesFile, Span,
@@ -74,8 +75,19 @@ impl Analysis {
             packet_bytes: scenario.mtu.0 as u32,
         };
         let info = |pair: &HostPair<'_>| application_info(scenario, pair, &tree, places);
-        Self::new(scenario.host_pairs().iter().map(info).collect(), run).with_hops(scenario)
+        let applications = scenario.host_pairs().iter().map(info).collect();
+        Self::new(applications, run).with_hops(scenario).within(measure(scenario))
     }
+}
+
+fn measure(scenario: &Scenario) -> Option<Measure> {
+    let config = scenario.measure.as_ref()?;
+    let is_named = |pair: &HostPair<'_>| {
+        config.flow.as_deref() == Some(scenario.flow[pair.instance.entry].traffic().name())
+    };
+    let pairs = scenario.host_pairs();
+    let since = (0..).zip(&pairs).filter(|(_, pair)| is_named(pair)).map(|(index, _)| index);
+    Some(Measure::new(config, since.collect()))
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -5,7 +5,7 @@ use crate::records::RunRecord;
 use lasthop_core::{Direction, Instant, Packet, Place, QueueDepth};
 
 /// Load and queue of the last hop in the data direction of the first flow.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bottleneck {
     direction: Option<Direction>,
     place: Place,
@@ -59,23 +59,35 @@ impl Bottleneck {
         }
     }
 
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.advance(now);
+        (self.area, self.delivered_bytes, self.red_average_max) = (0, 0, None);
+        self.queue_max_packets = self.queue_max_packets.map(|_| self.queue_packets);
+    }
+
     fn advance(&mut self, now: Instant) {
         let nanos = now.saturating_since(self.since).as_nanos();
         self.area += u128::from(self.queue_packets) * u128::from(nanos);
         self.since = now;
     }
 
-    /// Fills in the bottleneck's part of the record; the last flow ended at `last_end`. Packets in the queue
-    /// after that count, too: they are part of the flows' work.
-    pub(super) fn finish(mut self, info: &RunInfo, end: Instant, last_end: Instant, record: &mut RunRecord) {
+    /// Fills in the bottleneck's part of the record, from the start of counting to the end of the last flow.
+    /// Packets in the queue after that count, too: they are part of the flows' work.
+    pub(super) fn finish(
+        mut self,
+        info: &RunInfo,
+        [from, last_end]: [Instant; 2],
+        end: Instant,
+        record: &mut RunRecord,
+    ) {
         self.advance(end);
-        let duration_s = last_end.as_secs_f64();
+        let duration_s = last_end.saturating_since(from).as_secs_f64();
         record.bottleneck.clone_from(&info.bottlenecks[self.direction() as usize]);
         record.queue_max_packets = self.queue_max_packets.map(u64::from);
         record.red_average_max = self.red_average_max;
         if duration_s > 0.0 {
             record.queue_mean_packets = self.queue_max_packets.map(|_| self.area as f64 / 1e9 / duration_s);
-            let capacity = info.capacities[self.direction() as usize].bytes(Instant::ZERO, last_end);
+            let capacity = info.capacities[self.direction() as usize].bytes(from, last_end);
             record.utilisation = (capacity > 0.0).then(|| self.delivered_bytes as f64 / capacity);
         }
     }

@@ -13,7 +13,7 @@ enum CopyFate {
 }
 
 /// One transmission of a stretch of sequence space.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Copy {
     serial: u64,
     start: u64,
@@ -31,7 +31,7 @@ impl Copy {
 }
 
 /// An expiry that is genuine unless one of the copies that were outstanding arrives later.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OpenTimeout {
     at: Instant,
     head: u64,
@@ -40,7 +40,7 @@ struct OpenTimeout {
 /// The copies of one sender that can still matter, in the order of sending. A copy is forgotten once
 /// its fate is known, its bytes are acknowledged and everything sent before it is forgotten, so the
 /// memory is that of a flight, however long the flow.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Copies {
     queue: VecDeque<Copy>,
     /// Index after the copy that was settled last: the next one to settle is mostly there.

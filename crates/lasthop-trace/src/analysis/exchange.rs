@@ -6,7 +6,7 @@ use crate::samples::Samples;
 use lasthop_core::{Duration, ExchangeEvent, Instant};
 use std::collections::VecDeque;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
     /// Numbers of the requests whose response is not complete yet, and when they were made.
     open: VecDeque<(u64, Instant)>,
@@ -36,6 +36,11 @@ impl Exchanges {
                 record.unnecessary_retransmissions += u64::from(retransmissions);
             }
         }
+    }
+
+    /// Forgets the requests so far; the one that waits for its response still counts when it is complete.
+    pub fn restart(&mut self) {
+        *self = Self { request: self.request, ..Self::default() };
     }
 
     pub fn finish(self, record: &mut FlowRecord) {

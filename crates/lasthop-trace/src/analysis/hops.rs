@@ -13,7 +13,7 @@ use super::stations::{Station, share};
 use crate::records::{FlowRecord, HopRecord, StationRecord};
 use crate::samples::Samples;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Hops {
     tree: Tree,
     /// By place.
@@ -27,7 +27,7 @@ pub(super) struct Hops {
 
 /// The waiting time so far of each packet in flight. Serials ascend, and packets are in flight for a short time,
 /// so the entries are contiguous.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Waited {
     /// The serial of the first.
     first: u64,
@@ -67,7 +67,7 @@ impl Waited {
 }
 
 /// One direction of a hop.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HopDirection {
     capacity: Capacity,
     record: HopRecord,
@@ -80,7 +80,7 @@ struct HopDirection {
     busy: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FlowHops {
     data: Direction,
     queue_delay: Samples,
@@ -217,20 +217,31 @@ impl Hops {
         record.drop_hops = words.collect::<Vec<_>>().join(", ");
     }
 
-    /// The records of a run that ended at `end`, in the order of the tree, and whose last flow ended at
-    /// `last_end`: those of hops, and those of stations.
-    pub fn finish(mut self, end: Instant, last_end: Instant) -> (Vec<HopRecord>, Vec<StationRecord>) {
+    pub fn restart(&mut self, now: Instant) {
+        for side in &mut self.sides {
+            side.restart(now);
+        }
+        for flow in &mut self.flows {
+            flow.queue_delay.restart();
+            flow.drops.clear();
+        }
+        self.stations.iter_mut().flatten().for_each(Station::restart);
+    }
+
+    /// The records of a run that ended at `end`, in the order of the tree: those of hops, and those of stations.
+    /// What they count happened in the time `counted`.
+    pub fn finish(mut self, counted: [Instant; 2], end: Instant) -> (Vec<HopRecord>, Vec<StationRecord>) {
         let (mut records, mut of_stations) = (Vec::new(), Vec::new());
         for hop in 0..self.tree.len() {
             for direction in [Direction::Down, Direction::Up] {
                 let place = self.tree.place(hop, direction);
                 let side = &mut self.sides[usize::from(place.0)];
-                let mut record = side.finish(end, last_end);
+                let mut record = side.finish(counted, end);
                 let stations = std::mem::take(&mut self.stations[usize::from(place.0)]);
                 if !stations.is_empty() {
-                    record.busy_share = share(stations.iter().map(|station| station.spent), last_end);
+                    record.busy_share = share(stations.iter().map(|station| station.spent), counted);
                 }
-                of_stations.extend(stations.into_iter().map(|station| station.finish(last_end)));
+                of_stations.extend(stations.into_iter().map(|station| station.finish(counted)));
                 records.push(record);
             }
         }
@@ -284,14 +295,23 @@ impl HopDirection {
         (self.queue_packets, self.since) = (packets, now);
     }
 
-    fn finish(&mut self, end: Instant, last_end: Instant) -> HopRecord {
+    fn restart(&mut self, now: Instant) {
+        self.queue(now, self.queue_packets);
+        let HopRecord { hop, direction, .. } = std::mem::take(&mut self.record);
+        let queue_depth_max = u64::from(self.queue_packets);
+        self.record = HopRecord { hop, direction, queue_depth_max, ..HopRecord::default() };
+        self.queue_delay.restart();
+        self.busy = Duration::ZERO;
+    }
+
+    fn finish(&mut self, [from, last_end]: [Instant; 2], end: Instant) -> HopRecord {
         self.queue(end, 0);
         let mut record = std::mem::take(&mut self.record);
         [record.queue_delay_p50_s, record.queue_delay_p95_s, record.queue_delay_p99_s] =
             std::mem::take(&mut self.queue_delay).quantiles_s([0.5, 0.95, 0.99]);
-        let capacity = self.capacity.bytes(Instant::ZERO, last_end);
+        let capacity = self.capacity.bytes(from, last_end);
         record.utilisation = (capacity > 0.0).then(|| record.bytes_out as f64 / capacity);
-        let duration_s = last_end.as_secs_f64();
+        let duration_s = last_end.saturating_since(from).as_secs_f64();
         record.busy_share = (duration_s > 0.0).then(|| self.busy.as_secs_f64() / duration_s);
         record
     }

@@ -1,13 +1,13 @@
 //! A flow that several connections carry, such as MPTCP's subflows (RFC 8684). Its times are those of its
 //! receiving application, its counts are the sums of its connections.
 
-use super::{Analysis, Flow, Transport, outcome, rate};
+use super::{Analysis, Flow, Transport, outcome, rate, rate_within};
 use crate::records::FlowRecord;
 use lasthop_core::{FlowId, Host, Instant, Part, TransportEvent};
 use std::collections::BTreeMap;
 
 /// Bytes that its application has read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Joint {
     connections: Vec<FlowId>,
     /// When the first packet of the first connection was sent.
@@ -19,6 +19,8 @@ pub(super) struct Joint {
     ended: Option<Instant>,
     closed: bool,
     aborted: Option<Instant>,
+    /// When counting restarted, and the bytes read until then.
+    restarted: Option<(Instant, u64)>,
 }
 
 impl Joint {
@@ -46,6 +48,10 @@ impl Joint {
         }
     }
 
+    pub fn restart(&mut self, now: Instant) {
+        self.restarted = Some((now, self.bytes));
+    }
+
     /// Its own part of its record, for a run that ends at `end`.
     pub fn finish(self, end: Instant, record: &mut FlowRecord) {
         record.outcome = outcome(self.aborted, self.closed);
@@ -54,10 +60,14 @@ impl Joint {
         let elapsed_s = self.ended.map(|at| at.saturating_since(started).as_secs_f64());
         record.elapsed_s = elapsed_s.filter(|_| self.stop.is_none());
         let cut = self.ended().unwrap_or(end);
-        record.throughput_Bps = Some(match self.stop {
-            Some((stop, bytes)) => rate(bytes, started, stop.min(self.aborted.unwrap_or(end))),
-            None => rate(self.bytes, started, cut),
-        });
+        let (bytes, last) = match self.stop {
+            Some((stop, bytes)) => (bytes, stop.min(self.aborted.unwrap_or(end))),
+            None => (self.bytes, cut),
+        };
+        record.throughput_Bps = match self.restarted {
+            None => Some(rate(bytes, started, last)),
+            Some((from, before)) => rate_within(bytes.saturating_sub(before), from.max(started), last),
+        };
     }
 }
 
@@ -104,7 +114,7 @@ impl Analysis {
 }
 
 /// The records of flows of several connections, while those of the connections are added to them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wholes {
     /// The index of each flow's record.
     rows: BTreeMap<FlowId, usize>,

@@ -3,7 +3,7 @@
 use crate::records::{Outcome, PageRecord};
 use lasthop_core::{Direction, Flags, FlowId, Instant, Packet, PacketEvent};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Page {
     pub application: u32,
     record: PageRecord,
@@ -11,7 +11,7 @@ pub(super) struct Page {
     connections: Vec<PageConnection>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PageConnection {
     flow: FlowId,
     /// First sequence number after the server's FIN, once sent.

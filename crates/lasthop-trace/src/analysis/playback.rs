@@ -3,7 +3,7 @@
 use crate::records::FlowRecord;
 use lasthop_core::{Duration, Instant, PlaybackEvent, Rate};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Playback {
     began: Option<Instant>,
     stalled: Option<Instant>,
@@ -35,6 +35,12 @@ impl Playback {
             }
             PlaybackEvent::Ended => {}
         }
+    }
+
+    /// Forgets stalls and segments so far; a stall that lasts counts from `now`.
+    pub fn restart(&mut self, now: Instant) {
+        let stalled = self.stalled.map(|_| now);
+        *self = Self { began: self.began, stalled, last: self.last, ..Self::default() };
     }
 
     fn resume(&mut self, now: Instant) {

@@ -5,7 +5,7 @@ use crate::records::{FlowRecord, ShortRecord};
 use crate::samples::Samples;
 use lasthop_core::Instant;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group {
     record: ShortRecord,
     /// False for flows that arrange others: they have no record, and are only excluded from the background.
@@ -24,6 +24,11 @@ impl Group {
             completion_sum_s: 0.0,
             throughput_sum: 0.0,
         }
+    }
+
+    /// Forgets the flows so far.
+    pub fn restart(&mut self) {
+        *self = Self::new(self.name(), self.is_recorded);
     }
 
     pub fn name(&self) -> &str {

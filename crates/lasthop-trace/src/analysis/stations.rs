@@ -6,7 +6,7 @@ use lasthop_scenario::{PortSetup, Scenario, Tree};
 use crate::records::StationRecord;
 
 /// One direction of a station.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Station {
     record: StationRecord,
     /// Time on the air.
@@ -38,17 +38,23 @@ impl Station {
         self.spent += event.spent;
     }
 
-    pub(super) fn finish(self, last_end: Instant) -> StationRecord {
+    pub(super) fn restart(&mut self) {
+        let StationRecord { hop, station, direction, .. } = std::mem::take(&mut self.record);
+        self.record = StationRecord { hop, station, direction, ..StationRecord::default() };
+        self.spent = Duration::ZERO;
+    }
+
+    pub(super) fn finish(self, counted: [Instant; 2]) -> StationRecord {
         let mut record = self.record;
-        record.airtime_share = share(std::iter::once(self.spent), last_end);
+        record.airtime_share = share(std::iter::once(self.spent), counted);
         let frames = record.frames as f64;
         record.frame_packets_mean = (frames > 0.0).then(|| record.sent_packets as f64 / frames);
         record
     }
 }
 
-/// The share of the time until the end of the last flow.
-pub(super) fn share(spent: impl Iterator<Item = Duration>, last_end: Instant) -> Option<f64> {
-    let seconds = last_end.as_secs_f64();
+/// The share of the time that is counted.
+pub(super) fn share(spent: impl Iterator<Item = Duration>, [from, last_end]: [Instant; 2]) -> Option<f64> {
+    let seconds = last_end.saturating_since(from).as_secs_f64();
     (seconds > 0.0).then(|| spent.map(Duration::as_secs_f64).sum::<f64>() / seconds)
 }

@@ -3,7 +3,7 @@
 mod quic;
 
 use super::copies::Copies;
-use super::{outcome, rate};
+use super::{outcome, rate, rate_within};
 use crate::records::FlowRecord;
 use crate::samples::Samples;
 use lasthop_core::{Duration, Flags, Instant, PacketEvent, Segment, TransportEvent};
@@ -12,7 +12,7 @@ use lasthop_core::{Duration, Flags, Instant, PacketEvent, Segment, TransportEven
 const FIRST_BYTE: u64 = 1;
 
 /// The fields that nearly every packet changes, kept together: in the flow's record they are far apart.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct SegmentCounts {
     sent_packets: u64,
     sent_bytes: u64,
@@ -20,7 +20,7 @@ struct SegmentCounts {
     cwnd_max: Option<u32>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct TcpFlow {
     counts: SegmentCounts,
     copies: Copies,
@@ -43,6 +43,8 @@ pub(super) struct TcpFlow {
     repeats: u64,
     rtt: Samples,
     one_way_delay: Samples,
+    /// When counting restarted, and the data bytes that the receiver had acknowledged then.
+    restarted: Option<(Instant, u64)>,
 }
 
 impl TcpFlow {
@@ -56,7 +58,7 @@ impl TcpFlow {
         self.first_data_sent = first.first_data_sent;
         (self.data_end, self.fin_end) = (first.data_end, first.fin_end);
         self.receiver_ack = last.receiver_ack;
-        self.stop = last.stop;
+        (self.stop, self.restarted) = (last.stop, last.restarted);
         self.data_acknowledged = last.data_acknowledged;
         let later = |[one, other]: [Option<Instant>; 2]| Some(one?.max(other?));
         self.fin_acknowledged = later([first.fin_acknowledged, last.fin_acknowledged]);
@@ -207,6 +209,14 @@ impl TcpFlow {
         }
     }
 
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.restarted = Some((now, self.in_sequence_bytes()));
+        self.counts = SegmentCounts::default();
+        (self.copies.unnecessary, self.copies.spurious) = (0, 0);
+        self.rtt.restart();
+        self.one_way_delay.restart();
+    }
+
     pub(super) fn stops(&mut self, end: Instant) {
         self.stop = Some((end, 0));
     }
@@ -214,6 +224,11 @@ impl TcpFlow {
     /// Data bytes that the receiver acknowledged, whether or not the ACK arrived.
     pub(super) fn in_sequence_bytes(&self) -> u64 {
         self.in_sequence(self.receiver_ack)
+    }
+
+    /// The part of them from before counting restarted.
+    pub(super) fn bytes_before(&self) -> u64 {
+        self.restarted.map_or(0, |(_, bytes)| bytes)
     }
 
     fn in_sequence(&self, ack: u64) -> u64 {
@@ -246,11 +261,21 @@ impl TcpFlow {
         record.data_transmit_s = seconds_between(self.first_data_sent, whole);
         let sent = self.data_end.saturating_sub(FIRST_BYTE);
         let cut = self.aborted.unwrap_or(end);
-        record.throughput_Bps = started.map(|started| match (self.stop, self.fin_acknowledged) {
+        let throughput = started.map(|started| match (self.stop, self.fin_acknowledged) {
             (Some((stop, ack)), _) => rate(self.in_sequence(ack), started, stop.min(cut)),
             (None, Some(fin_acknowledged)) => rate(sent, started, fin_acknowledged),
             (None, None) => rate(self.in_sequence_bytes(), started, self.ended().unwrap_or(end)),
         });
+        record.throughput_Bps = match self.restarted {
+            None => throughput,
+            Some((from, before)) => {
+                let (last, bytes) = match self.stop {
+                    Some((stop, ack)) if stop < cut => (stop, self.in_sequence(ack)),
+                    _ => (self.ended().unwrap_or(end), self.in_sequence_bytes()),
+                };
+                started.and_then(|started| rate_within(bytes.saturating_sub(before), from.max(started), last))
+            }
+        };
         [record.rtt_min_s, record.rtt_median_s, record.rtt_p95_s, record.rtt_max_s] =
             self.rtt.quantiles_s([0.0, 0.5, 0.95, 1.0]);
         record.set_one_way_delay(self.one_way_delay);

@@ -5,6 +5,7 @@
 #![allow(clippy::float_cmp)]
 
 mod joint;
+mod measure;
 mod page;
 mod properties;
 mod run;

@@ -3,7 +3,7 @@
 mod quic;
 
 use super::voice::Call;
-use super::{outcome, rate, take};
+use super::{outcome, rate, rate_within, take};
 use crate::records::FlowRecord;
 use crate::samples::Samples;
 use lasthop_core::{Datagram, Duration, Instant, PacketEvent};
@@ -19,7 +19,7 @@ struct Arrival {
     at: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct UdpFlow {
     /// Numbers and send times of the datagrams in flight, in the order of sending.
     on_the_way: VecDeque<(u64, Instant)>,
@@ -42,6 +42,8 @@ pub(super) struct UdpFlow {
     unread: Vec<(u64, Instant)>,
     /// When the connection that carries them was given up.
     aborted: Option<Instant>,
+    /// When counting restarted.
+    restarted: Option<Instant>,
 }
 
 impl UdpFlow {
@@ -103,6 +105,18 @@ impl UdpFlow {
         }
     }
 
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.restarted = Some(now);
+        self.received_bytes = 0;
+        self.spacing_sum = (Duration::ZERO, 0);
+        for samples in [&mut self.spacing, &mut self.jitter, &mut self.one_way_delay] {
+            samples.restart();
+        }
+        if let Some(call) = &mut self.call {
+            call.restart();
+        }
+    }
+
     fn done(&self, offered: Option<u64>) -> bool {
         self.offered_bytes > 0
             && offered.is_none_or(|all| self.offered_bytes >= all)
@@ -126,7 +140,13 @@ impl UdpFlow {
         record.elapsed_s = first.zip(last).map(|(first, last)| last.saturating_since(first).as_secs_f64());
         // Fewer than two arrivals span no time.
         let since = first.filter(|first| Some(*first) != last).or(started);
-        record.throughput_Bps = since.map(|since| rate(self.received_bytes, since, last.unwrap_or(end)));
+        record.throughput_Bps = match self.restarted {
+            None => since.map(|since| rate(self.received_bytes, since, last.unwrap_or(end))),
+            Some(from) => {
+                let last = self.ended(offered).unwrap_or(end);
+                started.and_then(|started| rate_within(self.received_bytes, from.max(started), last))
+            }
+        };
         let (sum, count) = self.spacing_sum;
         record.spacing_mean_ms = (count > 0).then(|| sum.as_secs_f64() * 1e3 / count as f64);
         [record.spacing_p50_ms, record.spacing_p75_ms, record.spacing_p90_ms, record.spacing_max_ms] =

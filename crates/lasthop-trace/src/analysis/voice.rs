@@ -15,7 +15,7 @@ enum FrameFate {
 
 /// A call at the receiver. The first frame to arrive waits for the length of the jitter buffer. Each frame is
 /// played with the same total delay as that one, or is late. Memory is one byte per frame.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Call {
     voice: Voice,
     /// One-way delay of the first frame that arrived.
@@ -37,6 +37,11 @@ impl Call {
         let first = *self.first_delay.get_or_insert(delay);
         let in_time = delay <= first + self.voice.jitter_buffer;
         self.note(number, if in_time { FrameFate::Played } else { FrameFate::Late });
+    }
+
+    /// Forgets the frames so far, but not the delay of the jitter buffer.
+    pub fn restart(&mut self) {
+        self.frames.fill(FrameFate::Unknown);
     }
 
     fn note(&mut self, number: u64, fate: FrameFate) {
