@@ -38,9 +38,9 @@ impl Exchanges {
         }
     }
 
-    /// Forgets the requests so far; the one that waits for its response still counts when it is complete.
+    /// Forgets the requests so far, those that are not complete included.
     pub fn restart(&mut self) {
-        *self = Self { request: self.request, ..Self::default() };
+        *self = Self::default();
     }
 
     pub fn finish(self, record: &mut FlowRecord) {
