@@ -69,6 +69,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
                     flow,
                     roles: Roles::ByName,
                     time_limit: Duration::from_secs(1_000_000),
+                    measure: None,
                     kernel: None,
                 };
                 put_relays(&mut scenario, &ends);

@@ -107,6 +107,7 @@ pub fn scenario(mtu: u64, both: &PathConfig, flow: Vec<FlowConfig>) -> Scenario 
         flow: flow.into_iter().map(Flow::from).collect(),
         roles: Roles::ByName,
         time_limit: Duration::from_secs(1_000_000),
+        measure: None,
         kernel: None,
     }
 }
