@@ -2,13 +2,15 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from typing import cast
 
+from lasthop._core import Cell
 from lasthop.campaign.inventory import Inventory
 from lasthop.campaign.plan import Plan
 from lasthop.campaign.provenance import host_facts
 from lasthop.campaign.results.folder import MANIFEST, MERGING, digest, forget_tables
-from lasthop.campaign.results.manifest import NOTES, SCENARIO_FILE, TASK, UNTIL
+from lasthop.campaign.results.manifest import MEASURE, NOTES, SCENARIO_FILE, TASK, UNTIL
 from lasthop.campaign.results.merge import merge_tables
 from lasthop.campaign.results.shapes import Manifest, Notes
 from lasthop.campaign.results.store import Store
@@ -17,6 +19,7 @@ from lasthop.common.files import write_text
 from lasthop.engines.records import TABLES
 from lasthop.scenario.assumptions import for_manifest
 from lasthop.scenario.changes import task_factors
+from lasthop.scenario.facts import window_text
 from lasthop.scenario.points import for_manifest as space_for_manifest
 
 
@@ -29,10 +32,19 @@ def manifest_of(plan: Plan) -> Manifest:
         "repeatable": plan.repeatable,
         "assumed": for_manifest(plan.study, plan.cells),
         **space_for_manifest(plan.study, plan.cells, factor_column),
+        **measured_for_manifest(plan.cells),
         TASK: task_factors(plan.cells, plan.study.factors),
         "host": host_facts() | ({} if guest is None else {"guest": guest}),
     }
     return cast("Manifest", manifest)
+
+
+def measured_for_manifest(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return a manifest's text on the window of time that metrics are of; nothing for whole runs."""
+    windows = list(dict.fromkeys(window_text(cell) for cell in cells))
+    if windows == [""]:
+        return {}
+    return {MEASURE: windows[0] if len(windows) == 1 else "in a window that depends on the cell"}
 
 
 def merge(store: Store, inventory: Inventory) -> Manifest:

@@ -186,3 +186,14 @@ class Facts:
     def title(self, place: int) -> str:
         """Return hop and direction of a place, or only the direction if there is one hop."""
         return f"{self.hop_names.get(place, '')} {self.directions[place]}".strip()
+
+
+def window_text(cell: _core.Cell) -> str:
+    """Return the window of time that a cell's metrics are of, in words; empty for the whole run."""
+    measure = json.loads(cell.scenario).get("measure")
+    if measure is None:
+        return ""
+    until = measure.get("until")
+    end = "to the end of the run" if until is None else f"until {until}"
+    origin = f" after the first packet of {measure['flow']}" if measure.get("flow") else ""
+    return f"from {measure.get('from', '0 s')} {end}{origin}"

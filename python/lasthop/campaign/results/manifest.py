@@ -16,6 +16,8 @@ UNTIL: Final = "until"
 """The key of the conditions that ended the cells, if their number of replications was not fixed."""
 TASK: Final = "task"
 """The key of the factors that define the task (`lasthop.scenario.changes.task_factors`)."""
+MEASURE: Final = "measure"
+"""The key of the window of time that metrics are of, in words, if it is not the whole run."""
 SCENARIO_FILE: Final = "scenario_file"
 """The key of the scenario file's path at the time of the run."""
 
@@ -50,6 +52,11 @@ def looks_of(manifest: Manifest | None) -> int:
     """Return how many looks share the error of a campaign's intervals: 1 without a stopping rule."""
     until = None if manifest is None else manifest.get(UNTIL)
     return 1 if until is None else until["shares"]
+
+
+def window_of(manifest: Manifest | None) -> str:
+    """Return the window of time that metrics are of, in words; empty for whole runs."""
+    return "" if manifest is None else manifest.get(MEASURE, "")
 
 
 def task_of(manifest: Manifest | None) -> list[str]:

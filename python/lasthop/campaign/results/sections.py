@@ -122,6 +122,7 @@ class Section:
     left_out: Sequence[str] = ()
     """The roles of connections that carry parts of flows, which have no rows."""
     task: Sequence[str] = ()
+    window: str = ""
     """As in `Tables`."""
 
     @property
@@ -161,13 +162,17 @@ def sections(tables: Tables, metrics: Sequence[str] = (), *, parts: bool = False
             kinds.pop()
         chosen = [(kind, [m for m in metrics if m in _numeric(kind.rows, names)]) for kind in kinds]
         own_sections = [_section(kind, names, own, own, own) for kind, own in chosen if own]
-        return [replace(section, looks=tables.looks, task=tables.task) for section in own_sections]
+        return [_with_facts(section, tables) for section in own_sections]
     # Whole runs get a table only if nothing else has one.
     runs = kinds.pop()
     filled = [kind for kind in kinds if not is_empty(kind.rows)]
     link = runs._replace(title="Link", headline=(), compared=_LINK)
     main = [_headlines(kind, names) for kind in ([*filled, link] if filled else [runs])]
-    return [replace(section, looks=tables.looks, task=tables.task) for section in main]
+    return [_with_facts(section, tables) for section in main]
+
+
+def _with_facts(section: Section, tables: Tables) -> Section:
+    return replace(section, looks=tables.looks, task=tables.task, window=tables.window)
 
 
 def without_parts(roles: Sequence[str]) -> str:

@@ -117,6 +117,7 @@ class Manifest(TypedDict):
     assumed: list[Assumed]
     space: NotRequired[SpaceFacts]
     task: NotRequired[list[str]]
+    measure: NotRequired[str]
     host: HostFacts
     simulation: NotRequired[Simulation]
     snap_length: NotRequired[int]

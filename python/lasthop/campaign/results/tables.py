@@ -20,7 +20,7 @@ from lasthop.campaign.results.folder import (
     scan_rows,
 )
 from lasthop.campaign.results.hops import with_places
-from lasthop.campaign.results.manifest import looks_of, task_of
+from lasthop.campaign.results.manifest import looks_of, task_of, window_of
 from lasthop.campaign.results.space import read_space
 from lasthop.common.metrics.dictionary import LOSS_RATE, LOST, SHARE
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
@@ -64,6 +64,8 @@ class Tables:
     """The number of looks that share an interval's error; above 1 if the campaign had a stopping rule."""
     task: Sequence[str] = ()
     """The factors that define the task; see `lasthop.scenario.changes.task_factors`."""
+    window: str = ""
+    """The window of time that metrics are of, in words; empty for whole runs."""
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
@@ -75,7 +77,7 @@ class Tables:
             for t in (tables.pages, tables.shorts, tables.hops, tables.stations)
         )
         flows, folded = space.folded(tables.flows, runs), space.folded(runs, runs)
-        return cls(flows, folded, pages, shorts, hops, stations, tables.looks, tables.task)
+        return cls(flows, folded, pages, shorts, hops, stations, tables.looks, tables.task, tables.window)
 
     @classmethod
     def read_points(cls, folder: Path) -> Tables:
@@ -86,7 +88,7 @@ class Tables:
         )
         manifest = read_manifest(folder)
         flows, runs = scan_rows(folder / FLOWS), scan_rows(folder / RUNS)
-        of = looks_of(manifest), task_of(manifest)
+        of = looks_of(manifest), task_of(manifest), window_of(manifest)
         return cls(flows, runs, pages, shorts, hops, stations, *of)
 
 

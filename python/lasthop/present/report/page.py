@@ -261,6 +261,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "study": campaign.plan.study,
         "silent": campaign.finished.silent(),
         "question": question(findings),
+        "window": findings.tables.window,
         "outcome": _outcome(findings, sections.diffs),
         "nothing_sent": nothing_sent(findings),
         "badges": list(badges(findings)),
