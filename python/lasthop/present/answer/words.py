@@ -34,7 +34,9 @@ _FASTER = frozenset(
     }
 )
 """Durations: a smaller value is faster."""
-_MORE_IS_BETTER = frozenset({*SCORES, "throughput_Bps", "throughput_mean_Bps", "bitrate_mean_bps"})
+_MORE_IS_BETTER = frozenset({*SCORES, "throughput_Bps", "throughput_mean_Bps", "bitrate_mean_bps"}) - {
+    "utilisation"  # repeated packets use a link as well
+}
 _LESS_IS_BETTER = frozenset(
     {
         *_FASTER,
@@ -347,7 +349,8 @@ def _against(diff: Difference) -> str:
     level, reference, what, timed = _level(diff), _reference(diff), label(diff.metric), diff.metric in _FASTER
     if diff.metric in SCORES:
         values = [human(diff.metric, value) for value in (diff.level_mean, diff.reference_mean)]
-        word = "better" if diff.mean > 0 else "worse"
+        words = ("better", "worse") if diff.metric in _MORE_IS_BETTER else ("higher", "lower")
+        word = words[diff.mean < 0]
         points = f"{_points(diff.metric, diff.mean)} {word}"
         return f"{level} has a {what} of {values[0]}, {reference} of {values[1]} ({points}, {_surely(diff)})"
     if (ratio := _multiple(diff.level_mean, diff.reference_mean)) is not None:
