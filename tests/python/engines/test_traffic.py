@@ -99,7 +99,7 @@ def test_the_answer_of_calls_is_their_score(
         "With flow=voip, queue=codel has a speech quality of 4.32 MOS, queue=drop-tail of 3.89 MOS (0.431 "
         "points better"
     )
-    assert text.partition("Holm's method): - ")[2].startswith(advice)
+    assert text.partition("corrected by Holm): - ")[2].startswith(advice)
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
     assert flows.filter(role="bulk-tcp")["mos"].null_count() == 10
     assert human("mos", 4.4092) == "4.41 MOS"
