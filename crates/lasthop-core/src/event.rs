@@ -329,10 +329,9 @@ pub enum ExchangeEvent {
     Requested { number: u64 },
     /// The host that made the request has the complete response.
     Completed { number: u64 },
-    /// A response arrived that answers an earlier copy of the request than any response before. So a real host
-    /// cannot know that these expiries of the application's timer and these repeated requests were
-    /// unnecessary.
-    Spurious { timeouts: u32, retransmissions: u32 },
+    /// A response arrived that answers an earlier copy of the request than any response before. These expiries
+    /// of the application's timer and repeated requests were unnecessary, which a real host cannot know.
+    Spurious { number: u64, timeouts: u32, retransmissions: u32 },
 }
 
 /// Consumes events as they happen. Every method has an empty default.

@@ -58,7 +58,7 @@ impl Capacity {
         });
         let by_rate = pieces.sum();
         self.trace.as_ref().map_or(by_rate, |(trace, share)| {
-            let bytes = trace.bytes_until(end) - trace.bytes_until(start);
+            let bytes = trace.bytes_until(end).saturating_sub(trace.bytes_until(start));
             by_rate.min(bytes as f64 * share)
         })
     }

@@ -260,8 +260,9 @@ impl Analysis {
         for flow in flows {
             let (id, group, part) = (flow.id, flow.group, flow.part);
             let mut record = match group {
-                None => flow.finish(end),
-                Some(group) => self.groups[group].take(*flow, end),
+                // Short flows count in the window in which they end.
+                Some(group) if self.until.is_none() => self.groups[group].take(*flow, end),
+                _ => flow.finish(end),
             };
             if group.is_none() || self.keep_every_flow {
                 if let Some(hops) = &mut self.hops {
@@ -281,6 +282,14 @@ impl Analysis {
         let shorts = self.groups.into_iter().filter(|group| group.is_recorded).map(Group::finish).collect();
         let (hops, stations) = self.hops.map_or_else(Default::default, |hops| hops.finish(counted, end));
         Records { flows: records, shorts, pages, hops, stations, run }
+    }
+
+    /// Begins or ends the window that is measured, if that is due before an event other than a packet's.
+    #[inline]
+    fn arrive(&mut self, now: Instant) {
+        if now >= self.boundary {
+            self.cross(now, None);
+        }
     }
 
     fn flow(&mut self, flow: FlowId) -> Option<&mut Flow> {
@@ -305,7 +314,8 @@ impl Analysis {
 }
 
 impl Observer for Analysis {
-    fn air(&mut self, _: Instant, place: Place, event: AirEvent) {
+    fn air(&mut self, now: Instant, place: Place, event: AirEvent) {
+        self.arrive(now);
         if let Some(hops) = &mut self.hops {
             hops.air(place, event);
         }
@@ -332,6 +342,7 @@ impl Observer for Analysis {
     }
 
     fn written(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64) {
+        self.arrive(now);
         let Some(flow) = self.flow(flow) else { return };
         if host == flow.sender() {
             flow.offered_bytes += bytes;
@@ -344,10 +355,12 @@ impl Observer for Analysis {
     }
 
     fn read(&mut self, now: Instant, flow: FlowId, host: Host, bytes: u64, ended: bool) {
+        self.arrive(now);
         self.joint_read(now, flow, host, bytes, ended);
     }
 
     fn datagram(&mut self, now: Instant, flow: FlowId, _host: Host, number: u64) {
+        self.arrive(now);
         if let Some(flow) = self.flow(flow)
             && let Transport::Udp(udp) = &mut flow.transport
         {
@@ -356,12 +369,14 @@ impl Observer for Analysis {
     }
 
     fn completed(&mut self, now: Instant, flow: FlowId) {
+        self.arrive(now);
         if let Some(flow) = self.flow(flow) {
             flow.completed = Some(now);
         }
     }
 
     fn retired(&mut self, now: Instant, flow: FlowId) {
+        self.arrive(now);
         if let Some(flow) = self.flow(flow) {
             flow.retired = true;
         }
@@ -374,7 +389,7 @@ impl Observer for Analysis {
     #[inline(always)]
     fn packet(&mut self, now: Instant, event: PacketEvent, packet: &Packet) {
         if now >= self.boundary {
-            self.cross(now);
+            self.cross(now, Some(packet.flow));
         }
         self.record.events += 1;
         if let Some(hops) = &mut self.hops {
@@ -399,6 +414,7 @@ impl Observer for Analysis {
     #[allow(clippy::inline_always, reason = "as for packets: the two of nearly every ACK have little to do")]
     #[inline(always)]
     fn transport(&mut self, now: Instant, flow: FlowId, host: Host, event: TransportEvent) {
+        self.arrive(now);
         match event {
             TransportEvent::Window { cwnd, .. } => self.window(flow, host, cwnd),
             TransportEvent::RttSample { rtt, .. } => self.round_trip(flow, host, rtt),
@@ -407,12 +423,14 @@ impl Observer for Analysis {
     }
 
     fn playback(&mut self, now: Instant, flow: FlowId, event: PlaybackEvent) {
+        self.arrive(now);
         if let Some(playback) = self.flow(flow).and_then(|flow| flow.playback.as_mut()) {
             playback.note(now, event);
         }
     }
 
     fn exchange(&mut self, now: Instant, flow: FlowId, event: ExchangeEvent) {
+        self.arrive(now);
         if let Some(flow) = self.flow(flow) {
             flow.exchanges.get_or_insert_default().event(now, event, &mut flow.record);
         }

@@ -86,7 +86,12 @@ impl Action {
             | Self::Send { flow, host, .. }
             | Self::Stop { flow, host }
             | Self::Close { flow, host } => Some((flow, host)),
-            _ => None,
+            Self::Open { .. }
+            | Self::Report { .. }
+            | Self::Play { .. }
+            | Self::Exchange { .. }
+            | Self::Transport { .. }
+            | Self::Complete { .. } => None,
         }
     }
 
@@ -99,7 +104,12 @@ impl Action {
             Self::Send { stream, bytes, .. } => end.send(now, stream, bytes, observer),
             Self::Stop { .. } => end.stop(),
             Self::Close { .. } => end.close(now, observer),
-            _ => {}
+            Self::Open { .. }
+            | Self::Report { .. }
+            | Self::Play { .. }
+            | Self::Exchange { .. }
+            | Self::Transport { .. }
+            | Self::Complete { .. } => {}
         }
     }
 

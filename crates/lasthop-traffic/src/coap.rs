@@ -370,7 +370,7 @@ impl Coap {
             Some(answered) => (answered - transmission, answered - transmission),
         };
         if timeouts > 0 {
-            self.tell(ExchangeEvent::Spurious { timeouts, retransmissions });
+            self.tell(ExchangeEvent::Spurious { number: u64::from(number), timeouts, retransmissions });
         }
         if let Some(index) = self.outstanding.iter().position(|outstanding| *outstanding == number) {
             self.outstanding.remove(index);

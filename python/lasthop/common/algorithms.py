@@ -224,7 +224,9 @@ class Traffic(_Algorithm):
         return self._requests - 1
 
     def complete(self, request: int) -> None:
-        """Complete the request with this number."""
+        """Complete the request with this number, which `request` returned."""
+        if request not in range(self._requests):
+            raise ValueError(f"complete({request}): no request has this number; {self._requests} were begun")
         self._wanted.append(("complete", request))
 
     def close(self) -> None:

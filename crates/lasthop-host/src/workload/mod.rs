@@ -613,7 +613,11 @@ impl<'a> Workload<'a> {
                 Action::Send { .. } => unreachable!("only QUIC has streams"),
                 Action::Stop { flow, host } => self.peer(self.end_of(index, flow, host), host).stop(),
                 Action::Close { flow, host } => self.peer(self.end_of(index, flow, host), host).close(),
-                _ => {}
+                Action::Report { .. }
+                | Action::Play { .. }
+                | Action::Exchange { .. }
+                | Action::Transport { .. }
+                | Action::Complete { .. } => {}
             }
         }
         self.flush_quic(turn)

@@ -59,6 +59,13 @@ pub(super) struct Copies {
 }
 
 impl Copies {
+    /// Forgets the verdicts so far, and the expiries and retransmissions that wait for one.
+    pub(super) fn restart(&mut self) {
+        self.undecided.clear();
+        self.timeouts.clear();
+        (self.unnecessary, self.spurious) = (0, 0);
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.queue.len()

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 pub(super) struct Exchanges {
     /// Numbers of the requests whose response is not complete yet, and when they were made.
     open: VecDeque<(u64, Instant)>,
+    /// Requests from the first number on count; the next request has the second number or a higher one.
+    numbers: [u64; 2],
     requests: u64,
     times: Samples,
     sum: Duration,
@@ -21,6 +23,7 @@ impl Exchanges {
         match event {
             ExchangeEvent::Requested { number } => {
                 self.requests += 1;
+                self.numbers[1] = number + 1;
                 self.open.push_back((number, now));
             }
             ExchangeEvent::Completed { number } => {
@@ -31,16 +34,17 @@ impl Exchanges {
                     self.times.record(time);
                 }
             }
-            ExchangeEvent::Spurious { timeouts, retransmissions } => {
+            ExchangeEvent::Spurious { number, timeouts, retransmissions } if number >= self.numbers[0] => {
                 record.spurious_timeouts += u64::from(timeouts);
                 record.unnecessary_retransmissions += u64::from(retransmissions);
             }
+            ExchangeEvent::Spurious { .. } => {}
         }
     }
 
     /// Forgets the requests so far, those that are not complete included.
     pub fn restart(&mut self) {
-        *self = Self::default();
+        *self = Self { numbers: [self.numbers[1]; 2], ..Self::default() };
     }
 
     pub fn finish(self, record: &mut FlowRecord) {
@@ -88,7 +92,7 @@ mod tests {
             (200, requested(2)),
             (250, requested(3)),
             (450, completed(3)),
-            (460, ExchangeEvent::Spurious { timeouts: 2, retransmissions: 1 }),
+            (460, ExchangeEvent::Spurious { number: 0, timeouts: 2, retransmissions: 1 }),
             (800, completed(2)),
             (900, completed(2)),
         ]);

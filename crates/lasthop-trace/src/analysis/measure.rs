@@ -1,10 +1,10 @@
 //! Records of a window of time: counts restart when it begins, and are kept when it ends.
 
-use lasthop_core::Instant;
+use lasthop_core::{FlowId, Instant};
 use lasthop_scenario::MeasureConfig;
 
 use super::{Analysis, Flow, Group, Records, Transport};
-use crate::records::{FlowRecord, RunRecord};
+use crate::records::{FlowRecord, RunRecord, ShortRecord};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
@@ -25,13 +25,19 @@ impl Measure {
 }
 
 impl Analysis {
-    /// Called with the first event from `boundary` on, and with each event until the window is known.
+    /// Called before the first event from `boundary` on, and before each event until the window is known;
+    /// `packet_of` is the flow of a packet's event.
     #[cold]
     #[inline(never)]
-    pub(super) fn cross(&mut self, now: Instant) {
+    pub(super) fn cross(&mut self, now: Instant, packet_of: Option<FlowId>) {
         let Some(mut measure) = self.measure.take() else { return };
         if measure.window.is_none() {
-            measure.window = self.origin(&measure.since).map(|origin| measure.config.after(origin));
+            let is_named = |flow: &Flow| measure.since.contains(&flow.application);
+            if measure.since.is_empty() {
+                measure.window = Some(measure.config.after(Instant::ZERO));
+            } else if packet_of.and_then(|flow| self.flow(flow)).is_some_and(|flow| is_named(flow)) {
+                measure.window = Some(measure.config.after(now));
+            }
         }
         if let Some([begins, ends]) = measure.window {
             if !measure.has_begun && now >= begins {
@@ -46,15 +52,6 @@ impl Analysis {
             }
         }
         self.measure = Some(measure);
-    }
-
-    /// When the first of these applications sent its first packet; the start of the run without applications.
-    fn origin(&self, since: &[u32]) -> Option<Instant> {
-        if since.is_empty() {
-            return Some(Instant::ZERO);
-        }
-        let flows = self.flows.iter().flatten().filter(|flow| since.contains(&flow.application));
-        flows.filter_map(|flow| flow.first_packet).min()
     }
 
     fn restart(&mut self, from: Instant) {
@@ -74,7 +71,7 @@ impl Analysis {
     pub(super) fn end_window(&mut self, end: Instant) -> Option<Records> {
         self.measure.as_ref()?;
         if self.boundary <= end {
-            self.cross(end);
+            self.cross(end, None);
         }
         let measure = self.measure.take()?;
         if !measure.has_begun {
@@ -94,13 +91,21 @@ impl Records {
         });
         Self {
             flows: flows.collect(),
-            shorts: measured.shorts,
+            shorts: of_groups(self.shorts, measured.shorts),
             pages: self.pages,
             hops: measured.hops,
             stations: measured.stations,
             run: RunRecord { duration_s: self.run.duration_s, ..measured.run },
         }
     }
+}
+
+/// The short flows of a window, with an empty record for each group that appeared after it.
+fn of_groups(whole: Vec<ShortRecord>, mut measured: Vec<ShortRecord>) -> Vec<ShortRecord> {
+    let later = whole.into_iter().skip(measured.len());
+    let empty = |ShortRecord { application, .. }| ShortRecord { application, ..ShortRecord::default() };
+    measured.extend(later.map(empty));
+    measured
 }
 
 impl Flow {

@@ -212,7 +212,7 @@ impl TcpFlow {
     pub(super) fn restart(&mut self, now: Instant) {
         self.restarted = Some((now, self.in_sequence_bytes()));
         self.counts = SegmentCounts::default();
-        (self.copies.unnecessary, self.copies.spurious) = (0, 0);
+        self.copies.restart();
         self.rtt.restart();
         self.one_way_delay.restart();
     }

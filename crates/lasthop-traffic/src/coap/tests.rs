@@ -64,7 +64,7 @@ const fn completed(number: u64) -> Action {
 }
 
 const fn spurious(timeouts: u32, retransmissions: u32) -> Action {
-    told(ExchangeEvent::Spurious { timeouts, retransmissions })
+    told(ExchangeEvent::Spurious { number: 0, timeouts, retransmissions })
 }
 
 const fn expired(seq: u64, backoff: u32) -> Action {
@@ -242,7 +242,7 @@ proptest! {
     /// completed within MAX_TRANSMIT_WAIT. NSTART holds.
     #[test]
     fn every_request_ends(
-        requests in 1..30_u32, nstart in 1..4_u32, interval in 0..20_000_u64, loss in 0.0..0.9_f64,
+        requests in 1..30_u32, nstart in 1..4_u32, interval in 0..20_000_u64, loss in prop_oneof![Just(0.0), 0.0..0.9_f64],
         most_millis in 0..20_000_u64, seed in any::<u64>(),
     ) {
         let keys = format!("requests = {requests}\nnstart = {nstart}\n");
@@ -301,6 +301,6 @@ proptest! {
         prop_assert!(is_over && first_sent.len() == requests as usize && completions <= requests);
         prop_assert!(retransmissions.values().all(|number| *number <= 4));
         prop_assert!(spurious_seen <= retransmissions.values().sum());
-        prop_assert!(loss > 0.0 || most_millis > 45_000 || completions == requests);
+        prop_assert!(loss > 0.0 || completions == requests);
     }
 }

@@ -5,9 +5,13 @@ use lasthop_scenario::MeasureConfig;
 
 impl Trace {
     /// Measures from 2 s to 4 s, counted from the first packet of these applications.
-    fn measured(mut self, since: &[u32]) -> Self {
-        let config =
-            MeasureConfig { from: Duration::from_secs(2), until: Some(Duration::from_secs(4)), flow: None };
+    fn measured(self, since: &[u32]) -> Self {
+        self.measured_between(2, 4, since)
+    }
+
+    fn measured_between(mut self, from: u64, until: u64, since: &[u32]) -> Self {
+        let [from, until] = [from, until].map(Duration::from_secs);
+        let config = MeasureConfig { from, until: Some(until), flow: None };
         self.analysis = self.analysis.within(Some(Measure::new(&config, since.to_vec())));
         self
     }
@@ -113,4 +117,39 @@ fn the_queue_at_the_beginning_of_the_window_counts_in_it() {
     assert_eq!(records.flows[0].queue_delay_median_s, Some(2.0));
     // The stream ended with this datagram.
     assert_eq!(records.flows[0].throughput_Bps, Some(520.0 / 1.5));
+}
+
+#[test]
+fn the_first_packet_of_the_flow_counts_in_a_window_that_begins_with_it() {
+    let mut trace = Trace::udp().measured_between(0, 4, &[0]);
+    for (number, at) in [1000, 2000, 3000, 6000].into_iter().enumerate() {
+        let packet = trace.datagram(at, number as u64);
+        trace.delivered(at + 100, &packet);
+    }
+    let record = trace.record();
+    assert_eq!((record.sent_packets, record.received_packets), (3, 3));
+}
+
+#[test]
+fn an_event_without_a_packet_begins_and_ends_the_window_too() {
+    let mut trace = Trace::tcp().measured(&[]);
+    trace.exchanged(1000, 0);
+    trace.timeout(2500, 536);
+    trace.timeout(4000, 536);
+    trace.timeout(4500, 536);
+    assert_eq!(trace.record().timeouts, 1);
+}
+
+#[test]
+fn an_expiry_before_the_window_is_not_spurious_in_it() {
+    let mut trace = Trace::tcp().measured(&[]);
+    let first = trace.sent(1000, 0, MSS);
+    trace.timeout(1500, 0);
+    let again = trace.sent(1500, 0, MSS);
+    trace.delivered(2200, &first);
+    trace.delivered(2700, &again);
+    trace.ack(2800, 536);
+    let record = trace.record();
+    assert_eq!((record.timeouts, record.spurious_timeouts), (0, 0));
+    assert_eq!((record.retransmitted_packets, record.unnecessary_retransmissions), (0, 0));
 }
