@@ -77,7 +77,7 @@ columnar! {
         /// Unnecessary retransmissions: every byte reached the receiver in copies sent earlier, before or
         /// after the retransmission was sent. So a retransmission of a lost segment is necessary, even if
         /// it is lost, too; a retransmission of a segment that arrives is unnecessary, even if it is dropped.
-        /// Of CoAP: a response to an earlier copy of the request arrived, too.
+        /// Of CoAP: a response to an earlier copy of the request arrived.
         unnecessary_retransmissions: u64 = ("unnecessary retransmissions", "packets"),
         /// Retransmission timer expiries; of CoAP, also the last one, after which the client gives up.
         timeouts: u64 = ("timeouts", ""),

@@ -40,8 +40,8 @@ def baseline_group() -> None:
 def save_command(*, name: str, results: Path | None, folder: Path, overwrite: bool, quiet: bool) -> None:
     """Save finished results as baseline NAME.
 
-    For each claim that compares with the baseline, this prints the smallest change that as many replications
-    with other seeds detect, and how many detect 10 %.
+    For each claim that compares with the baseline, this prints how far a version must exceed the limit to be
+    detected by the same number of replications with other seeds, and how many replications detect 10 %.
 
     Example: lasthop check baseline save upload
     """

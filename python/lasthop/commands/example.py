@@ -82,7 +82,10 @@ def _copied(file: Path, folder: Path) -> bytes:
     if file.suffix != ".toml":
         return content
     there = "" if folder == Path() else f"{shlex.quote(str(folder))}/"
-    text = re.sub(r"examples/(?:\w+/)?(?=[\w-]+\.)", lambda _: there, content.decode())
+    named = re.compile(r"examples/(?:\w+/)?(?=[\w-]+\.)")
+    text = re.sub(
+        r"^#.*$", lambda line: named.sub(lambda _: there, line[0]), content.decode(), flags=re.MULTILINE
+    )
     enter = re.compile(r"^(#.*\bcd )examples/\w+\n", re.MULTILINE)
     return enter.sub(lambda match: there and f"{match[1]}{there}\n", text).encode()
 

@@ -32,7 +32,6 @@ _OF_ONE_RUN = {
     "start": "--from",
     "stop": "--to",
 }
-_NOT_OVER = {"theory": "--theory"}
 _OF_RESULTS = {name: f"--{name}" for name in ("x", "y", "y2", "hue", "role", "ratio", "whiskers")}
 
 
@@ -242,7 +241,7 @@ def _plot_over(context: click.Context, over: str, *, quiet: bool) -> None:
     from lasthop.present.pictures.over_levels import picture_levels, read_over, runs_over
 
     _refuse(context, _OF_RESULTS, "is for plots of results, and --over draws runs over time")
-    _refuse(context, _NOT_OVER, "is for one run or for results; omit --over")
+    _refuse(context, {"theory": "--theory"}, "is for one run or for results; omit --over")
     request = _request(context)
     check_kinds(request.kinds)
     runs = runs_of_source(context)

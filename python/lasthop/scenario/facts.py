@@ -196,4 +196,4 @@ def window_text(cell: _core.Cell) -> str:
     until = measure.get("until")
     end = "to the end of the run" if until is None else f"until {until}"
     origin = f" after the first packet of {measure['flow']}" if measure.get("flow") else ""
-    return f"from {measure.get('from', '0 s')} {end}{origin}"
+    return f"from {measure['from']} {end}{origin}"

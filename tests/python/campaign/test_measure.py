@@ -95,7 +95,7 @@ def test_answer_and_report_state_the_window(
     file = tmp_path / "window.toml"
     file.write_text(SCENARIO.format(measure='measure = { from = "10 s" }'), encoding="utf-8")
     assert lasthop_main("run", file, "--out", tmp_path / "out") == 0
-    assert "Measured from 10 s to the end of the run." in capsys.readouterr().out
+    assert "Metrics count only the time from 10 s to the end of the run." in capsys.readouterr().out
     assert "from 10 s to the end of the run" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 

@@ -91,12 +91,15 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
 
     if limit is None:
         return look(asked.replications)
-    *early, last = looks_up_to(limit)
+    looks = looks_up_to(limit)
+    if kept is not None and kept < limit:
+        looks = sorted({*looks, kept})
+    *early, last = looks
     for replications in early:
         checked = look(replications)
         undecided = [own.outcome for own in checked.judged if own.outcome.verdict == UNDECIDED]
         # More replications than the baseline has decide nothing about claims that compare with it.
-        if not undecided or (kept and replications >= kept and all(map(uses_baseline, undecided))):
+        if not undecided or (kept == replications and all(map(uses_baseline, undecided))):
             return checked
     return look(last)
 

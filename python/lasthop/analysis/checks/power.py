@@ -1,7 +1,8 @@
-"""The smallest difference that a check detects, and how many replications detect a given one."""
+"""How far a version must exceed a claim's limit to be detected, and by how many replications."""
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from lasthop.analysis.claims.evaluate import Outcome, Part, evaluate
 from lasthop.analysis.claims.records import Records, Values
 from lasthop.campaign.results.manifest import SCENARIO_FILE, finished
+from lasthop.common.errors import InputError
 from lasthop.common.metrics.units import counted
 from lasthop.common.statistics.estimates import student
 from lasthop.studies.claims.design import Key
@@ -38,11 +40,14 @@ def detectable(part: Part) -> float | None:
 
 
 def detects(part: Part) -> str:
-    """Describe the smallest change that a comparison detects; empty if it detects any change, or none."""
+    """Describe by how much a version must exceed its limit, the right side, to be detected.
+
+    Empty if it detects any excess, or none.
+    """
     least = detectable(part)
     if not least:
         return ""
-    text = f"detects a change of {100 * least:.2g} % (with a probability of 80 %)"
+    text = f"detects {100 * least:.2g} % beyond its limit (with a probability of 80 %)"
     if least <= _PLANNED:
         return text
     needed = math.ceil(part.pairs * (least / _PLANNED) ** 2)
@@ -63,8 +68,10 @@ class _OtherSeeds(Records):
 def plan_lines(results: Path) -> Iterator[str]:
     """Describe what as many replications with other seeds detect against results with claims."""
     manifest = finished(results)
-    file = Path(manifest.get(SCENARIO_FILE, ""))
-    loaded = load(file) if file.is_file() else None
+    file, loaded = Path(manifest.get(SCENARIO_FILE, "")), None
+    if file.is_file():
+        with suppress(InputError):  # the file may have changed since
+            loaded = load(file)
     if loaded is None or loaded.study.digest != manifest["identity"]["scenario_digest"]:
         return
     if (claims := loaded.claims) is None:

@@ -155,7 +155,7 @@ class Part:
     def remark(self) -> str:
         """A remark on what the numbers do not show."""
         if self.needed and self.pairs and self.verdict == UNDECIDED:
-            return f"an interval of its quantiles with two ends needs {self.needed} replications"
+            return f"its percentiles need {self.needed} replications for an interval with two ends"
         if not self.bounds:
             few = self.pairs < 2
             return (
@@ -308,12 +308,11 @@ class _Evaluation:
         self._left_out = int(np.count_nonzero(~np.all(own, axis=0))) if own else 0
         sets = np.unique(records.sets) if self._by_set else records.sets[records.chosen(next(iter(choices)))]
         shares = [share for side in sides(laid.statement) for share in quantiles(side)]
-        several = np.unique(sets).size > 1
-        needed = 0 if by_means or several else replications_for(shares)
+        needed = 0 if by_means else replications_for(shares)
         self._needed = needed if self._pairs < needed else 0
         """Number of replications for its quantiles, if there are fewer."""
         self._plan: Bootstrap | Jackknife | OrderStatistics = Jackknife(self._pairs)
-        if self._needed and (ranks := self._ranks()):
+        if self._needed and np.unique(sets).size == 1 and (ranks := self._ranks()):
             self._plan = ranks
         elif shares and self._pairs:
             self._plan = Bootstrap(sets[self._complete])
@@ -373,7 +372,9 @@ class _Evaluation:
 
     def _resampled(self, values: Values, scale: float) -> Resampled | Ranked:
         resampled = self._plan.of(values, scale)
-        if self._needed and isinstance(resampled, Resampled):
+        if isinstance(resampled, Ranked):
+            return resampled
+        if self._needed:
             return resampled.unbounded()
         return resampled.alone() if self._by_means else resampled
 

@@ -1,8 +1,10 @@
 """The story of CoAP requests: what each expired timer meant for its request."""
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from lasthop.analysis.explain.facts import table_of
 from lasthop.analysis.explain.packets import Moment, Packet, Packets
@@ -64,9 +66,9 @@ def requests_of(packets: Packets, events: Sequence[TransportRow], flow: int, dow
     arrived: list[tuple[Moment, Transmission]] = []
     for packet in packets.of_flow(flow):
         if (packet.direction == "down") != down:
-            causes = [each for each in arrived if each[0] < packet.sent]
-            if causes:
-                max(causes, key=lambda cause: cause[0])[1].responses.append(packet)
+            before = bisect_left(arrived, packet.sent, key=itemgetter(0))
+            if before:
+                arrived[before - 1][1].responses.append(packet)
             continue
         if again and again[0]["order"] < packet.sent.order:
             request = requests[again.pop(0)["seq"]]
@@ -74,7 +76,7 @@ def requests_of(packets: Packets, events: Sequence[TransportRow], flow: int, dow
             requests.append(request := Request(len(requests)))
         request.transmissions.append(Transmission(packet))
         if packet.delivered is not None:
-            arrived.append((packet.delivered, request.transmissions[-1]))
+            insort(arrived, (packet.delivered, request.transmissions[-1]), key=itemgetter(0))
     for row in events:
         if row["event"] == "timeout":
             requests[row["seq"]].expiries.append(Moment(row["order"], row["time_ns"]))

@@ -55,7 +55,7 @@ class Resampled:
         return Resampled(self.estimate, 0.0, max(self.freedom, 1))
 
     def unbounded(self) -> Resampled:
-        """Return the estimate without an interval, unless all replications agree."""
+        """Return the estimate without an interval, unless all resamples agree."""
         return self if self.error == 0.0 else Resampled(self.estimate, float("nan"), self.freedom)
 
     @property
@@ -98,7 +98,7 @@ class Jackknife:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A monotone function of one quantile, at the estimate and then at each sorted value of the sample.
+    """A linear function of one quantile, at the estimate and then at each sorted value of the sample.
 
     Its interval is between two of the sorted values (see `lasthop.common.statistics.estimates`): it holds for
     any number of replications and any distribution, but may be infinite.
@@ -117,10 +117,6 @@ class Ranked:
         low, high = self._ends(math.erf(math.sqrt(0.5)))
         return (high - low) / 2
 
-    def alone(self) -> Resampled:
-        """Return the estimate without its error."""
-        return Resampled(self.estimate, 0.0, 1)
-
     @property
     def defined(self) -> bool:
         """Whether there is an interval, which may have one end."""
@@ -136,6 +132,8 @@ class Ranked:
 
     def _ends(self, confidence: float) -> tuple[float, float]:
         values = self.values[1:]
+        if np.all(values == values[0]):  # certain, as for all statistics of equal replications
+            return float(values[0]), float(values[0])
         ranks = bounding_ranks(values.size, 100 * self.share, confidence)
         low, high = (None if rank is None else float(values[rank]) for rank in ranks)
         if values[-1] < values[0]:  # a falling function

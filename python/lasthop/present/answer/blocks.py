@@ -34,7 +34,7 @@ def shortened(blocks: Sequence[Block], most: int, rest: str) -> list[str]:
 
     Rows are left out until all fit or each block has one: of a long block first, and rather of a later one.
     """
-    shown = [len(block.rows) for block in blocks]
+    shown = [min(len(block.rows), most) for block in blocks]
 
     def lines() -> list[str]:
         return [line for block, own in zip(blocks, shown, strict=True) for line in block.lines(own, rest)]

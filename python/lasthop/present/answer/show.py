@@ -61,7 +61,7 @@ def statistics(section: Section, by: Sequence[str] | None = None) -> pl.DataFram
 def answer_blocks(sections: Sequence[Section], shown: Shown) -> list[Block]:
     """Return the answer: for each section a table and what did not finish, then the differences."""
     window = sections[0].window if sections else ""
-    blocks = [Block([f"Measured {window}."]), _EMPTY_LINE] if window else []
+    blocks = [Block([f"Metrics count only the time {window}."]), _EMPTY_LINE] if window else []
     for section in (section for section in sections if section.metrics):
         table = _table(section, shown)
         notes = [*unfinished(section), *_unequal(section, shown.by), *left_out(section)]

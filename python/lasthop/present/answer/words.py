@@ -156,7 +156,9 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     alike = [group for group in all_groups if not group.differs and not group.apart]
     texts = [sentence for group in _ranked(differ) for sentence in _describe(group)] if differ else []
     texts += [_undecided(own) for own in _by_factor(undecided)]
-    texts += [f"Differences too small for the printed digits: {_metrics(invisible)}."] if invisible else []
+    texts += (
+        [f"Significant, but too small for the printed digits: {_metrics(invisible)}."] if invisible else []
+    )
     if not alike:
         return texts
     return [*texts, _alike(alike)] if texts else [_of_factor(own) for own in _by_factor(alike)]

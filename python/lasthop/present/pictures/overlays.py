@@ -61,7 +61,6 @@ def check_theory_of_run(name: str, kinds: Sequence[str]) -> None:
 class _Entry:
     """A `[[flow]]` entry of a cell's scenario, and facts on its flows."""
 
-    cell: _core.Cell
     facts: Facts
     scenario: dict[str, Any]
     entry: dict[str, Any]
@@ -115,7 +114,7 @@ class _Entry:
 
 def _entries(cell: _core.Cell) -> list[_Entry]:
     scenario, facts = json.loads(cell.scenario), Facts.of(cell)
-    return [_Entry(cell, facts, scenario, entry) for entry in scenario["flow"]]
+    return [_Entry(facts, scenario, entry) for entry in scenario["flow"]]
 
 
 def _number(text: str) -> float:
@@ -146,14 +145,14 @@ def _aimd(run: ChosenRun, panel: Panel, cast: Cast, stop_s: float) -> list[Layer
     flow = cast.flows[0]
     entry = next((entry for entry in _entries(run.cell) if entry.name == flow.application), None)
     if entry is None or entry.entry["kind"] != "bulk-tcp":
-        raise InputError(f"{option}: this is for a transfer (bulk-tcp); {flow.name} is none.")
+        raise InputError(f"{option}: this is for a transfer (bulk-tcp), which {flow.name} is not.")
     side = entry.facts.sides[entry.facts.bottlenecks[entry.direction]]
     if (control := entry.tcp["congestion_control"]) != "reno":
         raise InputError(f"{option}: this is the sawtooth of reno; {flow.name} uses {control}.")
     if not entry.has_constant_rate(side) or not side["queue"].startswith("drop-tail"):
         raise InputError(
-            f"{option}: this needs a link of constant rate with a drop-tail queue; "
-            f"{entry.facts.title(side['place'])} ({side['queue']}) is none."
+            f"{option}: this needs a link of constant rate with a drop-tail queue, which "
+            f"{entry.facts.title(side['place'])} ({side['queue']}) is not."
         )
     assert side["queue_s"] is not None
     phase = next((phase for phase in panel.phases if phase.kind == AVOIDANCE), None)
@@ -221,9 +220,9 @@ def _share(entry: _Entry) -> tuple[Share, float]:
         )
     for side in entry.sides():
         if not entry.has_constant_rate(side):
-            where = f"{entry.facts.title(side['place'])} ({side['queue']}) is none"
             raise InputError(
-                f"--theory {MAX_MIN}: this needs links of constant rate with one queue each; {where}."
+                f"--theory {MAX_MIN}: this needs links of constant rate with one queue each; "
+                f"{entry.facts.title(side['place'])} ({side['queue']}) is not one."
             )
     links = [side["place"] for side in entry.sides()]
     return Share(links, round(min(limits)) if limits else None), payload_share

@@ -510,17 +510,17 @@ def quantiles(node: Expression) -> Iterator[float]:
 
 
 def bare_quantiles(statement: Statement) -> list[Among]:
-    """Return the quantiles of a comparison that has no other metrics, each of one cell; otherwise nothing."""
+    """Return the quantiles of a comparison of linear functions of them, each of one cell; else nothing."""
     if not isinstance(statement, Comparison):
         return []
     found: list[Among] = []
     nodes = sides(statement)
     while nodes:
         match nodes.pop():
-            case Operation(_, left, right):
+            case Operation("+" | "-", left, right) | Operation("*", Number() as left, right):
                 nodes += [left, right]
-            case Absolute(inner):
-                nodes.append(inner)
+            case Operation("*" | "/", left, Number() as right):
+                nodes += [left, right]
             case Among(_, float(), through) as quantile if all(len(own) == 1 for own in through.values()):
                 found.append(quantile)
             case Number():

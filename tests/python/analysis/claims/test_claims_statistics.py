@@ -70,7 +70,7 @@ def test_few_replications_bound_a_quantile_by_order_statistics(tmp_path: Path) -
     values = [float(number) for number in range(1, 21)]
     outcome, part = evaluated(tmp_path, "p95(time_s(variant=a)) < 30", runs=two(values, values))
     assert outcome.verdict == "undecided"
-    assert "two ends needs 100 replications" in outcome.reason
+    assert "need 100 replications" in outcome.reason
     assert part.difference is not None
     low = max(own for own in values if stats.binom.cdf(own - 1, 20, 0.95) <= 0.025)
     assert (part.difference.low, part.difference.high) == (low - 30, math.inf)
@@ -80,6 +80,18 @@ def test_few_replications_bound_a_quantile_by_order_statistics(tmp_path: Path) -
     )
     above = evaluated(tmp_path, f"0 - p95(time_s(variant=a)) < {-low + 0.1}", runs=two(values, values))
     assert above[0].verdict == "upheld"
+
+
+def test_order_statistics_bound_linear_functions_only(tmp_path: Path) -> None:
+    values = [1.0, 1.5, 2.0, 2.5, 3.5, 4.0, 4.5, 5.0]
+    apart = "abs(median(time_s(variant=a)) - 3) > 1.5"
+    assert evaluated(tmp_path, apart, runs=two(values, values))[0].verdict == "undecided"
+
+
+def test_equal_replications_are_certain(tmp_path: Path) -> None:
+    same = [5.0] * 10
+    assert evaluated(tmp_path, "p95(time_s(variant=a)) < 3", runs=two(same, same))[0].verdict == "not upheld"
+    assert evaluated(tmp_path, "p95(time_s(variant=a)) < 9", runs=two(same, same))[0].verdict == "upheld"
 
 
 def test_few_replications_do_not_compare_quantiles_unless_all_are_equal(tmp_path: Path) -> None:

@@ -505,7 +505,7 @@ def test_no_sentence_denies_a_difference_where_intervals_do_not_overlap(
 def test_a_difference_below_the_printed_digits_is_only_mentioned() -> None:
     """The elapsed times, 8.42 s, differ by 0.1 ms in each pair."""
     times = {("e0", "a"): [8.4200, 8.4201, 8.4202], ("e0", "b"): [8.4201, 8.4202, 8.4203]}
-    assert told(times) == ["Differences too small for the printed digits: by variant in elapsed time."]
+    assert told(times) == ["Significant, but too small for the printed digits: by variant in elapsed time."]
 
 
 def test_one_replication_shows_nothing() -> None:

@@ -40,7 +40,10 @@ def collect(files: Sequence[Path], key: Key) -> tuple[list[dict[str, Any]], list
 def _rows(file: Path, key: Key) -> Iterator[dict[str, Any]]:
     try:
         with file.open("rb") as opened:
-            sheet = json.loads(opened.read(_MOST_BYTES))
+            content = opened.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise InputError(f"{file}: has more than {_MOST_BYTES >> 20} MB, which no file of answers has.")
+        sheet = json.loads(content)
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: cannot be read as JSON: {error}.") from error
     answers = sheet.get("answers") if isinstance(sheet, Mapping) else None
@@ -68,12 +71,12 @@ def _row(
         "measured": measured,
         "error": error,
         "verified": verified,
-        "seed": _number(record.get("seed")),
-        "replication": _number(record.get("replication")),
+        "seed": _whole(record.get("seed")),
+        "replication": _whole(record.get("replication")),
         "levels": json.dumps(record.get("levels", {})),
         "scenario": _text(record.get("scenario", "")),
         "notes": _text(answer.get("notes", "")),
-        "file": str(file),
+        "file": _text(file),
     }
 
 
@@ -81,6 +84,10 @@ def _text(value: object) -> str:
     """Return a text of a student, which a spreadsheet must not run as a formula."""
     text = str(value).encode(errors="replace").decode()
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < 1 << 63 else None
 
 
 def _number(value: object) -> float | None:

@@ -12,7 +12,7 @@ from lasthop.common.errors import InputError
 
 _PORT = 8000
 _ANY = "0.0.0.0"
-_NAME = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)*\.?")
+_NAME = re.compile(r"(?:[a-z0-9][a-z0-9-]*\.)*[a-z][a-z0-9-]*\.?")
 _NOWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses for documentation (RFC 5737, RFC 3849)."""
 

@@ -90,6 +90,7 @@ class Pool:
                 await keeper.ask({"ask": kind, "text": self.opened.text})
 
     async def close(self) -> None:
+        self._students.clear()
         await asyncio.gather(*(keeper.close() for keeper in self._keepers))
 
     async def ask(self, name: str, question: Question) -> bytes:

@@ -24,8 +24,10 @@ from lasthop.present.lab.picture import split
 
 _KEYS = ("text", "metric", "flow")
 _MOST = 50
+_MOST_LETTERS = 60
+"""The longest prediction."""
 _AMOUNT = re.compile(
-    r"\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(?P<unit>\S*)\s*", re.IGNORECASE
+    r"\s*(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(?P<unit>\S*)\s*", re.IGNORECASE
 )
 
 Measured = Mapping[str, Any]
@@ -44,7 +46,6 @@ class Question:
     def for_page(self) -> dict[str, object]:
         return {
             "text": self.text,
-            "metric": self.metric,
             "label": label(self.metric) + (f" of {self.flow}" if self.flow else ""),
             "units": [unit for unit in units_for(self.metric) if unit],
         }
@@ -54,7 +55,7 @@ class Question:
         units = units_for(self.metric)
         named = [unit for unit in units if unit]
         form = f"a number and a unit ({', '.join(named)})" if "" not in units else "a number"
-        found = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
+        found = _AMOUNT.fullmatch(text) if isinstance(text, str) and len(text) <= _MOST_LETTERS else None
         value = math.nan
         if found is not None and found["unit"] in units:
             value = float(found["number"]) * units[found["unit"]]

@@ -87,7 +87,8 @@ class Students:
             isinstance(answer, Mapping)
             and isinstance(record, dict)
             and self._key.has_signed(record, answer.get("signature"))
-            and (record["student"], record["question"]) == (student.name, question.text)
+            and [record[key] for key in ("student", "question", "metric", "flow")]
+            == [student.name, question.text, question.metric, question.flow]
         ):
             raise InputError("Predict first, then measure.")
         student.answers.setdefault(number, {"record": record, "signature": answer["signature"]})
