@@ -148,7 +148,9 @@ def main() -> None:
     parser = arguments(__doc__, lines=200)
     parser.add_argument("--engine", choices=("model", "kernel", "live"), default="model")
     asked = parser.parse_args()
-    rows = completed(asked, "lines.csv", COLUMNS, lambda line: fitted(line, asked.engine, asked.jobs))
+    rows = completed(
+        asked, "lines.csv", COLUMNS, lambda number: fitted(Line.drawn(number, SEED), asked.engine, asked.jobs)
+    )
     picture(rows, asked.out / "calibration.png")
     print("\n".join(summary(rows)))
 
@@ -169,7 +171,7 @@ def completed(
     asked: argparse.Namespace,
     name: str,
     columns: list[str],
-    rows: Callable[[Line], Iterator[dict[str, object]]],
+    rows: Callable[[int], Iterator[dict[str, object]]],
 ) -> list[dict[str, str]]:
     """Add the rows of the lines that a table lacks, as they come; return all its rows."""
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -180,7 +182,7 @@ def completed(
     for number in range(asked.first, asked.first + asked.lines):
         if number in done:
             continue
-        made = list(rows(Line.drawn(number, SEED)))
+        made = list(rows(number))
         with table.open("a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, columns).writerows(made)
     return rows_of(table)

@@ -110,7 +110,9 @@ def main() -> None:
         asked,
         "predictions.csv",
         COLUMNS,
-        lambda line: predicted(replace(line.two_ways(SEED), control="cubic"), asked.jobs),
+        lambda number: predicted(
+            replace(Line.drawn(number, SEED).two_ways(SEED), control="cubic"), asked.jobs
+        ),
     )
     print("\n".join(summary(rows)))
 

@@ -6,7 +6,7 @@ mod reader;
 
 pub use error::CaptureError;
 pub use link::{Carried, carried};
-pub use reader::{Frame, read};
+pub use reader::{Frame, Lacks, read};
 
 #[cfg(test)]
 mod tests {
@@ -40,7 +40,7 @@ mod tests {
                 read_back.push(frame.data.to_vec());
                 Ok(())
             });
-            prop_assert_eq!(cut.unwrap(), None);
+            prop_assert_eq!(cut.unwrap(), Lacks::default());
             prop_assert_eq!(read_back, packets);
         }
 

@@ -5,7 +5,9 @@
 //! and give the place of the fault.
 
 use crate::error::CaptureError;
-use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, parse_block_be, parse_block_le};
+use pcap_parser::pcapng::{
+    Block, InterfaceDescriptionBlock, InterfaceStatisticsBlock, OptionCode, parse_block_be, parse_block_le,
+};
 use pcap_parser::{
     LegacyPcapBlock, PcapHeader, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified,
     parse_pcap_header,
@@ -34,16 +36,27 @@ pub struct Frame<'a> {
     pub data: &'a [u8],
 }
 
-/// Passes every packet of a capture to `see`, which may reject it with a reason. If the capture ends in the
-/// middle of a record, for example because its writer was killed, returns the byte where that record begins.
-/// Memory is that of the longest record.
+/// What a capture lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lacks {
+    /// If the capture ends in the middle of a record, for example because its writer was killed: the byte
+    /// where that record begins.
+    pub cut_at: Option<u64>,
+    /// Packets that interfaces and the operating system dropped before they were captured, by the counters in
+    /// the file.
+    pub dropped: u64,
+}
+
+/// Passes every packet of a capture to `see`, which may reject it with a reason. Memory is that of the longest
+/// record.
 pub fn read<R: Read>(
     input: R,
     mut see: impl FnMut(Frame<'_>) -> Result<(), String>,
-) -> Result<Option<u64>, CaptureError> {
+) -> Result<Lacks, CaptureError> {
     let mut reader = Reader::new(input)?;
     while reader.record(&mut see)? {}
-    Ok(reader.cut_at)
+    reader.end_of_section();
+    Ok(Lacks { cut_at: reader.cut_at, dropped: reader.dropped })
 }
 
 struct Reader<R> {
@@ -55,6 +68,8 @@ struct Reader<R> {
     offset: u64,
     packets: u64,
     cut_at: Option<u64>,
+    /// Packets dropped in the sections before this one.
+    dropped: u64,
     format: Format,
 }
 
@@ -69,6 +84,8 @@ struct Interface {
     /// Resolution and offset of its clock.
     units_per_second: u64,
     offset_s: i64,
+    /// Packets dropped so far, by the newest interface statistics block.
+    dropped: u64,
 }
 
 impl<R: Read> Reader<R> {
@@ -82,6 +99,7 @@ impl<R: Read> Reader<R> {
             offset: 0,
             packets: 0,
             cut_at: None,
+            dropped: 0,
             format,
         };
         reader.fill(PCAP_HEADER)?;
@@ -130,12 +148,23 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
+    /// Adds up the counters of the section's interfaces, which a new section clears.
+    fn end_of_section(&mut self) {
+        if let Format::PcapNg { interfaces, .. } = &mut self.format {
+            self.dropped +=
+                interfaces.drain(..).fold(0, |sum: u64, interface| sum.saturating_add(interface.dropped));
+        }
+    }
+
     /// The next record; false at the end of the file.
     fn record(
         &mut self,
         see: &mut impl FnMut(Frame<'_>) -> Result<(), String>,
     ) -> Result<bool, CaptureError> {
         let Some(length) = self.whole_record()? else { return Ok(false) };
+        if self.bytes().starts_with(&SECTION_HEADER) {
+            self.end_of_section();
+        }
         let record = &self.buffer[self.start..self.start + length];
         let outcome = match &mut self.format {
             Format::Pcap(header) => pcap_packet(header, record).map(Some),
@@ -260,7 +289,6 @@ fn block<'a>(
     let parse = if big_endian { parse_block_be } else { parse_block_le };
     let (_, block) = parse(record).map_err(|_| format!("the content of a block of type {kind} is broken"))?;
     match block {
-        Block::SectionHeader(_) => interfaces.clear(),
         Block::InterfaceDescription(description) => interfaces.push(interface(&description, big_endian)?),
         Block::EnhancedPacket(packet) => {
             let interface = interfaces.get(packet.if_id as usize).ok_or_else(|| {
@@ -274,6 +302,11 @@ fn block<'a>(
                 data: packet.data.get(..packet.caplen as usize).unwrap_or(packet.data),
             }));
         }
+        Block::InterfaceStatistics(statistics) => {
+            if let Some(interface) = interfaces.get_mut(statistics.if_id as usize) {
+                interface.dropped = dropped(&statistics, big_endian);
+            }
+        }
         Block::SimplePacket(_) => return Err("a simple packet block, which has no time".to_owned()),
         Block::Unknown(_) if kind == OBSOLETE_PACKET => {
             return Err("a packet block of the obsolete kind; rewrite the file with editcap".to_owned());
@@ -284,8 +317,12 @@ fn block<'a>(
 }
 
 fn interface(description: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Result<Interface, String> {
-    let mut interface =
-        Interface { link: description.linktype.0.cast_unsigned(), units_per_second: 1_000_000, offset_s: 0 };
+    let mut interface = Interface {
+        link: description.linktype.0.cast_unsigned(),
+        units_per_second: 1_000_000,
+        offset_s: 0,
+        dropped: 0,
+    };
     // `ts_resolution()` and `ts_offset()` do not support powers of two and big-endian offsets.
     for option in &description.options {
         match (option.code, option.value()) {
@@ -306,6 +343,18 @@ fn interface(description: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> R
         }
     }
     Ok(interface)
+}
+
+/// The sum of `isb_ifdrop` and `isb_osdrop`, which count since the beginning of the capture.
+fn dropped(statistics: &InterfaceStatisticsBlock<'_>, big_endian: bool) -> u64 {
+    let counters = statistics.options.iter().filter_map(|option| match (option.code, option.value()) {
+        (OptionCode::IsbIfDrop | OptionCode::IsbOsDrop, value) => {
+            let count = value.first_chunk()?;
+            Some(if big_endian { u64::from_be_bytes(*count) } else { u64::from_le_bytes(*count) })
+        }
+        _ => None,
+    });
+    counters.fold(0, u64::saturating_add)
 }
 
 impl Interface {

@@ -44,10 +44,11 @@ fn table(py: Python<'_>, packets: Packets) -> PyResult<Bound<'_, PyDict>> {
     let flows = packets.flows.into_iter().map(|flow| {
         let ((source, source_port), (destination, destination_port)) = flow.ends;
         let ends = (source.to_string(), source_port, destination.to_string(), destination_port);
-        (ends, flow.tcp, flow.mss, flow.scale)
+        (ends, flow.tcp, flow.mss, flow.scale, flow.header)
     });
     table.set_item("flows", flows.collect::<Vec<_>>())?;
-    table.set_item("left_out", packets.left_out)?;
-    table.set_item("cut_at", packets.cut_at)?;
+    table.set_item("cut_headers", packets.cut_headers)?;
+    table.set_item("cut_at", packets.lacks.cut_at)?;
+    table.set_item("dropped", packets.lacks.dropped)?;
     Ok(table)
 }

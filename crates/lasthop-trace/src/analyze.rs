@@ -59,7 +59,8 @@ pub fn analyze<R: Read>(input: R) -> Result<CaptureAnalysis, CaptureError> {
             Decoded::Incomplete => record.incomplete_packets += 1,
         }
         Ok(())
-    })?;
+    })?
+    .cut_at;
     let (protocols, sizes) = composition.finish();
     Ok(CaptureAnalysis { streams: flows.finish(), capture: record, protocols, sizes })
 }

@@ -54,6 +54,9 @@ pub(super) struct Header {
     pub(super) seq: u32,
     pub(super) ack: u32,
     pub(super) flags: Flags,
+    /// Length with options, and whether the capture has less of it.
+    pub(super) length: u8,
+    pub(super) is_cut: bool,
     /// As in the header, not scaled.
     pub(super) window: u16,
     pub(super) mss: Option<u16>,
@@ -136,6 +139,8 @@ fn tcp(segment: &[u8]) -> Option<(u16, u16, usize, Option<Header>)> {
         ack: tcp.acknowledgment_number(),
         flags,
         window: tcp.window_size(),
+        length: header_bytes as u8,
+        is_cut: segment.len() < header_bytes,
         ..Header::default()
     };
     read_options(options, &mut header);

@@ -1,7 +1,7 @@
 //! The packets of a capture as columns, for `lasthop fit`.
 
 use super::decode::{Decoded, Endpoint, FlowKey, Header, TransportPacket, decode};
-use lasthop_capture::{CaptureError, read};
+use lasthop_capture::{CaptureError, Lacks, read};
 use lasthop_core::Flags;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -29,10 +29,9 @@ pub struct Packets {
     pub sack_to: Vec<u32>,
     /// The flows, in the order of their first packets.
     pub flows: Vec<PacketFlow>,
-    /// Packets that are not in the columns: neither TCP nor UDP, fragments, or too short for their headers.
-    pub left_out: u64,
-    /// If the file ends within a record, the byte at which that record begins.
-    pub cut_at: Option<u64>,
+    /// Packets whose headers or TCP options are not complete in the capture.
+    pub cut_headers: u64,
+    pub lacks: Lacks,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,19 +45,22 @@ pub struct PacketFlow {
     /// sent the first packet, then of the other.
     pub mss: [Option<u16>; 2],
     pub scale: [Option<u8>; 2],
+    /// The shortest TCP headers of packets with data, in bytes, of the same ends.
+    pub header: [Option<u8>; 2],
 }
 
 /// Reads the packets of a pcap or pcapng file.
 pub fn packets<R: Read>(input: R) -> Result<Packets, CaptureError> {
     let mut packets = Packets::default();
     let mut index = BTreeMap::new();
-    packets.cut_at = read(input, |frame| {
+    packets.lacks = read(input, |frame| {
         match decode(&frame)?.1 {
             Decoded::Transport(packet) => {
                 let flow = packets.flow_of(&packet, &mut index);
                 packets.push(frame.time_ns, flow, &packet);
             }
-            Decoded::Other | Decoded::Fragment | Decoded::Incomplete => packets.left_out += 1,
+            Decoded::Incomplete => packets.cut_headers += 1,
+            Decoded::Other | Decoded::Fragment => {}
         }
         Ok(())
     })?;
@@ -74,7 +76,14 @@ impl Packets {
             _ => {
                 let ends = (packet.source, packet.destination);
                 let tcp = packet.tcp.is_some();
-                self.flows.push(PacketFlow { ends, tcp, syn, mss: [None; 2], scale: [None; 2] });
+                self.flows.push(PacketFlow {
+                    ends,
+                    tcp,
+                    syn,
+                    mss: [None; 2],
+                    scale: [None; 2],
+                    header: [None; 2],
+                });
                 index.insert(key, self.flows.len() - 1);
                 self.flows.len() - 1
             }
@@ -89,6 +98,11 @@ impl Packets {
             flow.mss[usize::from(reverse)] = header.mss;
             flow.scale[usize::from(reverse)] = header.window_scale;
         }
+        if packet.tcp.is_some() && packet.payload_bytes > 0 {
+            let shortest = &mut flow.header[usize::from(reverse)];
+            *shortest = Some(shortest.unwrap_or(u8::MAX).min(header.length));
+        }
+        self.cut_headers += u64::from(header.is_cut);
         let Header { seq, ack, window, .. } = header;
         let (stamp, echo) = header.stamps.unwrap_or_default();
         let (sack_from, sack_to) = header.sack[0].unwrap_or_default();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::analyze::analyze;
+use crate::analyze::{analyze, packets::packets};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -61,6 +61,51 @@ fn pcapng_of_either_byte_order_and_every_clock_says_the_same() {
     // 2^20 ticks per second round the times.
     let (streams, _) = good(&pcapng(Endianness::Big, vec![IfTsResol(0x94)], 1 << 20, 0));
     assert!((streams[0].span_s - 0.05).abs() < 1e-6);
+}
+
+/// An interface statistics block with an `isb_ifdrop` and an `isb_osdrop`.
+fn counters(if_drop: u64, os_drop: u64) -> Vec<u8> {
+    let words = [5, 20 + 12 + 12 + 4 + 4, 0, 0, 0];
+    let mut block: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    for (code, count) in [(5_u16, if_drop), (7, os_drop)] {
+        block.extend([code, 8].map(u16::to_le_bytes).concat());
+        block.extend(count.to_le_bytes());
+    }
+    block.extend([0; 4]);
+    block.extend(words[1].to_le_bytes());
+    block
+}
+
+#[test]
+fn counters_of_dropped_packets_are_those_of_the_last_block_of_each_section() {
+    let section = pcapng(Endianness::Little, vec![], 1_000_000, 0);
+    let dropped = |file: &[u8]| packets(file).unwrap().lacks.dropped;
+    assert_eq!(dropped(&section), 0);
+    let twice = [section.clone(), counters(3, 1), counters(5, 1)].concat();
+    assert_eq!(dropped(&twice), 6, "they count since the beginning");
+    assert_eq!(dropped(&[twice.clone(), twice].concat()), 12);
+}
+
+#[test]
+fn headers_that_the_snap_length_cuts_are_counted() {
+    let whole = packets(&talk().capture()[..]).unwrap();
+    assert_eq!((whole.cut_headers, whole.flows[0].header), (0, [Some(20), None]));
+    let cut = |snap: u32| {
+        let file = talk().capture();
+        let (mut short, mut at) = (file[..24].to_vec(), 24);
+        while at < file.len() {
+            let length = u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap());
+            let kept = length.min(snap);
+            short.extend(&file[at..at + 8]);
+            short.extend(kept.to_le_bytes());
+            short.extend(&file[at + 12..at + 16 + kept as usize]);
+            at += 16 + length as usize;
+        }
+        packets(&short[..]).unwrap()
+    };
+    // 20 bytes of IP and 20 of TCP.
+    assert_eq!((cut(40).cut_headers, cut(40).time_ns.len()), (0, 6));
+    assert_eq!((cut(39).cut_headers, cut(39).time_ns.len()), (6, 0));
 }
 
 #[test]
