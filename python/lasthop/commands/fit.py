@@ -21,7 +21,7 @@ from lasthop.common.errors import InputError
 @click.option(
     "--host",
     metavar="ADDRESS",
-    help="IP address of the user's end in captures.  [default: the end that opened the connection, or "
+    help="IP address of the user's end in captures.  [default: the end that opened most connections, or "
     "lasthop's client]",
 )
 @click.option(
@@ -58,7 +58,7 @@ def fit_command(
     from lasthop.campaign.provenance import usable_cores
     from lasthop.common.files import write_text, writing
     from lasthop.fit.fit import fit, runs_of_a_fit, ways_of
-    from lasthop.fit.output import course_name, courses_of, text_of
+    from lasthop.fit.output import course_name, files_of, recording_name, text_of
     from lasthop.fit.output import said as value_text
     from lasthop.fit.sources import read
 
@@ -66,12 +66,13 @@ def fit_command(
     if report is not None:
         _check(report, ".html", "--report")
     for way in ("down", "up"):
-        _check_new(out.with_name(course_name(out.stem, way)))
+        for named in (course_name, recording_name):
+            _check_new(out.with_name(named(out.stem, way)))
     measurements = [read(file, host) for file in files]
     total = runs_of_a_fit(len(ways_of(measurements)))
     with progress(total, 0, quiet=quiet, doing="fitting", most=True) as advance:
         result = fit(measurements, seed=seed, jobs=jobs or usable_cores(), advance=advance)
-    texts = {out.with_name(name): text for name, text in courses_of(result, out.stem).items()}
+    texts = {out.with_name(name): text for name, text in files_of(result, out.stem).items()}
     texts[out] = text_of(result, out.stem)
     if report is not None:
         from lasthop.fit.page import page

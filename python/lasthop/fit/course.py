@@ -101,9 +101,14 @@ def windows(
     delays: Delays,
     until_s: float,
     seen_at: End,
+    *,
     stalls: Stalls | None = None,
+    others: tuple[Transfer, ...] = (),
 ) -> Windows | None:
-    """Count deliveries; `None` if there are too few data. Windows with stalls do not count as busy."""
+    """Count deliveries; `None` if there are too few data. Windows with stalls do not count as busy.
+
+    Packets of `others` count, but show no queue.
+    """
     time, rtt = delays.answered
     start = max(float(transfer.time_s[0]) for transfer in transfers)
     total = delivered(transfers, np.array([start, until_s]))
@@ -116,7 +121,7 @@ def windows(
     edges = np.linspace(start, until_s, max(3, int(span / width)) + 1)
     if seen_at != "receiver":
         edges = _outside_repairs(edges, transfers, time, rtt)
-    megabits = np.diff(delivered(transfers, edges)) * 8e-6
+    megabits = np.diff(delivered((*transfers, *others), edges)) * 8e-6
     late = unevenness(transfers) / 1e3 * megabits / np.diff(edges)
     count_error = UNCERTAIN_PACKETS * packet * 8e-6
     uncertain = np.sqrt(count_error**2 + late**2 + (UNEVEN * megabits) ** 2)

@@ -4,6 +4,8 @@ With cross traffic, two packets of the flow that are neighbours in the queue sti
 link; on a slower link they do not. With cross traffic, the delay of a full queue also stays the same.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lasthop.fit.course import Course
-from lasthop.fit.measurement import Bools, Delays, Direction, Floats, Ints, Transfer
+from lasthop.fit.measurement import Bools, Delays, Direction, Floats, Ints, Recording, Transfer
 from lasthop.fit.summary import MOST_OF_A_STEP
 
 Verdict = Literal["others", "link", "unknown"]
@@ -31,6 +33,41 @@ LITTLE, MOST = 0.35, 0.65
 # With more changes, cross traffic is not a plausible cause.
 MOST_FLOWS = 40
 PAYLOAD, HEADERS = 1200, 28
+# The longest payload of a packet of the capture in a scenario, as without segmentation offload.
+LONGEST = 1200
+
+
+@dataclass(frozen=True)
+class Known:
+    """Cross traffic that the capture contains, with the times at which it reached the queue."""
+
+    time_s: Floats
+    payload: Ints
+    rate: float
+    """The mean rate with headers, in Mbit/s."""
+
+    @classmethod
+    def of(cls, recording: Recording, delays: Delays, until_s: float, *, waited: bool) -> Known:
+        """`waited`: the packets were captured behind the queue."""
+        time = recording.time_s
+        if waited:
+            at, rtt = delays.answered
+            time = np.maximum(time - (np.interp(time, at, rtt) - rtt.min()) / 1e3, 0.0)
+        payload = np.maximum(recording.bytes - HEADERS, 1).astype(np.int64)
+        parts = -(-payload // LONGEST)
+        rate = float(recording.bytes.sum()) * 8e-6 / until_s
+        order = np.argsort(np.repeat(time, parts), kind="stable")
+        return cls(np.repeat(time, parts)[order], np.repeat(payload // parts, parts)[order], rate)
+
+    def text(self) -> str:
+        """Return the text of a file to replay."""
+        rows = (f"{at:.6f},{size}" for at, size in zip(self.time_s, self.payload, strict=True))
+        return "\n".join(["time_s,bytes", *rows]) + "\n"
+
+    def flow(self, direction: Direction, shift_s: float, file: str) -> dict[str, object]:
+        """Return a flow of a scenario that replays the file."""
+        start = f"{shift_s:.6f} s"
+        return {"kind": "replay", "name": "captured", "direction": direction, "file": file, "start": start}
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,16 @@ class Estimate:
 
 
 def estimate(
-    transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float, idle_ms: float | None = None
+    transfers: tuple[Transfer, ...],
+    delays: Delays | None,
+    until_s: float,
+    idle_ms: float | None = None,
+    others: tuple[Transfer, ...] = (),
 ) -> Estimate:
-    """Estimate from plateaus, minima and losses. `idle_ms` is the least round trip of the idle line."""
+    """Estimate from plateaus, minima and losses. `idle_ms` is the least round trip of the idle line.
+
+    The packets of `others` used the line, too.
+    """
     rtt = delays.answered[1] if delays is not None else np.empty(0)
     smoothed = delays is not None and delays.smoothed
     base = float(rtt.min()) if len(rtt) else float("nan")
@@ -54,7 +61,7 @@ def estimate(
         base = idle_ms
     span = until_s
     grid = np.linspace(0, span, int(np.clip(span / max(4e-3 * (base if base > 0 else 50), 0.05), 5, 200)))
-    rates = np.diff(delivered(transfers, grid)) * 8e-6 / np.diff(grid)
+    rates = np.diff(delivered((*transfers, *others), grid)) * 8e-6 / np.diff(grid)
     rate = float(np.percentile(rates, 90))
     packets = sum(transfer.sent or int(transfer.bytes[-1] // transfer.payload) for transfer in transfers)
     losses = lost_of(transfers, until_s)
@@ -151,6 +158,7 @@ def _refused(
         refused["buffer"] = (
             f"it never overflowed: it holds at least {max(1, round(queue / packet_ms(rate)))} packets"
         )
+        refused["queue"] = "no packet was dropped, and disciplines differ in what they drop"
     return refused
 
 

@@ -10,12 +10,20 @@ import numpy as np
 
 from lasthop.common.errors import InputError
 from lasthop.fit.course import Course
+from lasthop.fit.cross import Known
 from lasthop.fit.estimate import Estimate, estimate, transfers_of
-from lasthop.fit.infer import LEAST_LIKENESS, MODELS, Inference, Mixture, most_runs
+from lasthop.fit.infer import (
+    LEAST_LIKENESS,
+    MODELS,
+    USUAL_LIKENESS,
+    Inference,
+    Mixture,
+    most_runs,
+)
 from lasthop.fit.joined import pairs
 from lasthop.fit.line import NOTHING, OTHER, Model, Setting, cut, from_start, line_keys
 from lasthop.fit.measurement import Delays, Direction, Floats, Ints, Measurement, Transfer, packet_ms
-from lasthop.fit.observed import Observed, observe, parameters_of
+from lasthop.fit.observed import Observed, delivered_with, observe, parameters_of
 from lasthop.fit.oneway import waits
 from lasthop.fit.posterior import Check, Fit, Keys, Parameter, Series, Source
 from lasthop.fit.sharing import queues
@@ -36,6 +44,10 @@ MANY, DRAWS, SHOWN = 4000, 20, 8
 # More packets are not compared: the runs would take too long for little more information.
 MOST_PACKETS = 20_000
 LONGEST_S, LEAST_S = 30.0, 2.0
+# The share of the shorter transfer that another one beside it may overlap.
+TOGETHER = 0.1
+# A control or discipline that is less probable is not identified.
+LEAST_PROBABILITY = 0.7
 # A 90 % interval that spans more than this share of the prior is uninformative.
 UNINFORMATIVE = 0.6
 # With fewer probes of an idle line, all of them may have been delayed.
@@ -46,10 +58,17 @@ UNLIKE = (
     "No simulated line behaves quite like the measured line ({way}), which has properties outside the model, "
     "so the intervals may be too narrow. The report shows the differences."
 )
+VARIED = (
+    "The rate that the line left for the transfer ({}) varied, because of the link or of traffic outside the "
+    "capture. Changes are only visible while a queue stands ({:.0%} of the time), so the intervals may be "
+    "too narrow, and the congestion control and the kind of queue may be wrong."
+)
 LOADED = "these are smoothed round trips of a busy line; the output of ping before the transfer identifies it"
 AT_RANDOM = "random losses alone explain the data, so the queue may never have been full"
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "buffer": "packets", "loss": "", "jitter": "ms"}
 NAMES = {"rtt": "delay"}
+# What is drawn: the same, and the rate of the link behind a policer.
+COLUMNS = (*UNITS, "line")
 _RATE, _RTT = (list(UNITS).index(name) for name in ("rate", "rtt"))
 KEYS = {
     "rate": "{way}.link.rate",
@@ -98,6 +117,7 @@ def ways_of(measurements: Sequence[Measurement]) -> list[Way]:
         way = _way(best, direction, idle, measurements)
         if "rate" in way.first.refused or "delay" in way.first.refused:
             reasons += [f"{best.file}: {reason}" for reason in dict.fromkeys(way.first.refused.values())]
+            reasons += [note.rstrip(".") for note in best.notes]
         else:
             ways.append(way)
     if not ways:
@@ -149,10 +169,12 @@ def _way(
     packets = sum(part.sent or float(part.bytes[-1]) / part.payload for part in transfers)
     until = min(0.999 * end, LONGEST_S, max(LEAST_S, end * MOST_PACKETS / max(packets, 1)))
     parts, delays = cut(transfers, delays, until)
-    first = estimate(parts, delays, until, idle_ms)
+    others, seen_at = measurement.others.get(direction), measurement.seen_at or "sender"
+    others = None if others is None else others.until(until)
+    first = estimate(parts, delays, until, idle_ms, delivered_with(others, delays, seen_at))
     if measurement.kind != "capture":
         return Way(direction, measurement, transfers, delays, until, first)
-    observed = observe(parts, delays, until, measurement.seen_at or "sender")
+    observed = observe(parts, delays, until, seen_at, others)
     shared = queues(measurement, direction, measurements, packet_ms(first.rate))
     return Way(direction, measurement, transfers, delays, until, first, replace(observed, queues=shared))
 
@@ -170,7 +192,8 @@ def fit(
     `exact` data come from the model itself, so the intervals do not include the model's error.
     """
     rng = np.random.default_rng(seed)
-    fits = [_infer(way, seed, jobs, rng, advance, exact=exact) for way in ways_of(measurements)]
+    ways = ways_of(measurements)
+    fits = [_infer(way, seed, jobs, rng, advance, exact=exact) for way in ways]
     backs = _rates_back(fits, seed)
     results = [_result(way_fit, back, rng, advance) for way_fit, back in zip(fits, backs, strict=True)]
     parameters = [parameter for result in results for parameter in result.parameters]
@@ -188,6 +211,8 @@ def fit(
     notes += [note for item in measurements if (note := waits(item)) is not None]
     notes += [note for pair in joined for note in pair.notes()] + apart
     notes.append(_delay_note(results))
+    notes += _at_once(fits)
+    notes += [VARIED.format(way.direction, way.observed.covered_share) for way in ways if way.observed.varied]
     notes += [UNLIKE.format(way=result.direction) for result in results if result.likeness < LEAST_LIKENESS]
     return Fit(
         measurements=tuple(measurements),
@@ -199,7 +224,26 @@ def fit(
         notes=tuple(dict.fromkeys(notes)),
         courses={result.direction: result.course for result in results if result.course is not None},
         others=tuple(flow for result in results for flow in result.others),
+        recordings={result.direction: result.recording for result in results if result.recording},
     )
+
+
+def _at_once(fits: Sequence[_WayFit]) -> list[str]:
+    """Return a note on transfers of both directions that ran at the same time in one capture."""
+    ways = [fit_.way for fit_ in fits if fit_.way.measurement.kind == "capture"]
+    if len(ways) < 2 or ways[0].measurement is not ways[1].measurement:
+        return []
+    begins, ends = (
+        [pick(float(part.time_s[place]) for part in way.transfers) for way in ways]
+        for pick, place in ((min, 0), (max, -1))
+    )
+    if min(ends) - max(begins) < TOGETHER * min(end - begin for begin, end in zip(begins, ends, strict=True)):
+        return []
+    return [
+        f"{ways[0].measurement.file.name}: transfers of both directions ran at the same time, and each was "
+        "fitted as if it were alone. The intervals may be too narrow, because round trips include the queues "
+        "of both directions. Capture the transfers one after the other."
+    ]
 
 
 def _delay_note(results: Sequence[_Result]) -> str:
@@ -225,6 +269,7 @@ class _Result:
     runs: int
     course: Course | None
     others: tuple[Keys, ...]
+    recording: tuple[Known, Keys] | None
     likeness: float
 
 
@@ -236,7 +281,7 @@ class _WayFit:
     inference: Inference
     result: Mixture
     rows: Floats
-    """Draws, with a column for each of UNITS."""
+    """Draws, with a column for each of COLUMNS."""
     whose: Ints
     """The part of the mixture to which each draw belongs."""
 
@@ -306,7 +351,11 @@ def _result(
     shift = inference.setting.shift_s(values[0]["rtt"])
     course = None if way.observed.course is None else way.observed.course.shifted(shift)
     others = tuple(way.observed.flows(way.direction, shift))
-    return _Result(way.direction, parameters, keys, (check,), result.runs, course, others, result.likeness)
+    known = way.observed.known
+    recording = None if known is None else (known, known.flow(way.direction, values[0]["rtt"] / 1e3, ""))
+    return _Result(
+        way.direction, parameters, keys, (check,), result.runs, course, others, recording, result.likeness
+    )
 
 
 def _observations(way: Way, stall_draws: dict[str, Floats]) -> list[Parameter]:
@@ -330,12 +379,12 @@ def _models(way: Way) -> list[Model]:
 
 
 def _draw(result: Mixture, rng: np.random.Generator, error: float) -> tuple[Floats, Ints]:
-    """Draw from the posterior: a column for each of UNITS, and the part to which each draw belongs.
+    """Draw from the posterior: a column for each of COLUMNS, and the part to which each draw belongs.
 
     Properties that a model lacks are 0; the length of a queue that drops by time is NaN. `error` scales the
     model's error that is added to the draws.
     """
-    rows = np.zeros((MANY, len(UNITS)))
+    rows = np.zeros((MANY, len(COLUMNS)))
     whose = rng.choice(len(result.parts), MANY, p=[part.chance for part in result.parts])
     for number, part in enumerate(result.parts):
         own = np.flatnonzero(whose == number)
@@ -349,7 +398,7 @@ def _draw(result: Mixture, rng: np.random.Generator, error: float) -> tuple[Floa
         columns["buffer"] = np.maximum(lengths + rng.normal(0, error * PACKET_ERROR, len(own)), 1)
         late = rng.normal(0, error * DELAY_ERROR_MS, len(own))
         columns["rtt"] = np.maximum(columns["rtt"] + late, columns["rtt"] / 2)
-        for place, name in enumerate(UNITS):
+        for place, name in enumerate(COLUMNS):
             rows[own, place] = columns.get(name, 0.0)
     return rows, whose
 
@@ -374,7 +423,7 @@ def unidentified(first: Estimate, result: Mixture) -> dict[str, str]:
 
 
 def _values(row: Floats, refused: dict[str, str], way: Way) -> dict[str, float]:
-    values = {name: float(value) for name, value in zip(UNITS, row, strict=True)} | way.observed.values()
+    values = {name: float(value) for name, value in zip(COLUMNS, row, strict=True)} | way.observed.values()
     for name in ("loss", "jitter"):
         if name in refused:
             values.pop(name)
@@ -440,9 +489,13 @@ def _words(way: Way, result: Mixture, refused: dict[str, str]) -> list[Parameter
     keys = {"control": "tcp.congestion_control", "queue": f"{way.direction}.queue.discipline"}
     words = []
     for name, word in (("control", result.model.control), ("queue", result.model.queue)):
-        chance = chances[name][word]
+        # The rest is the probability of kinds that were not compared.
+        explained = min(1.0, result.likeness / USUAL_LIKENESS)
+        chance = explained * chances[name][word]
         reason = refused.get(name)
-        if reason is None and chance < 0.7:
+        if reason is None and explained < LEAST_PROBABILITY:
+            reason = f"{word} behaves most like the measured line of those compared, but not quite"
+        if reason is None and chance < LEAST_PROBABILITY:
             others = ", ".join(
                 other for other, share in chances[name].items() if share > 0.1 and other != word
             )

@@ -40,16 +40,20 @@ LEFT, TWINS = 4, 3
 MOST, LEAST_CHANCE = 3, 0.05
 # If fewer of the last runs deviate as much as the measured transfer, the model does not explain it.
 LEAST_LIKENESS = 0.01
+# Below this share, another kind of line is the more plausible the smaller the share is.
+USUAL_LIKENESS = 0.05
 # The width of the next box relative to the 90 % interval.
 WIDER = 3.0
 # The largest rate relative to the first estimate, if a queue grew, and if the line was hardly filled.
 MOST_RATE, MOST_UNFILLED = 1.5, 4.0
+# The least rate of a line relative to its policer's.
+LEAST_LINE = 1.2
 # The largest bucket of a policer, in packets of a round trip.
 MOST_BUCKET = 4.0
 # The largest number of additional last rounds, while the estimate lies outside the box.
 AGAIN = 2
 # The least half-width of a box, as a logarithm.
-LEAST_HALF = {"rate": 0.004, "rtt": 0.004, "buffer": 0.03, "loss": 0.3, "jitter": 0.2}
+LEAST_HALF = {"rate": 0.004, "rtt": 0.004, "buffer": 0.03, "loss": 0.3, "jitter": 0.2, "line": 0.05}
 # The same for a queue, in packets.
 LEAST_PACKETS = 1.5
 
@@ -81,6 +85,7 @@ class Box:
             "buffer": cls._lengths(first, packet, queue),
             "loss": (loss / 100, 3 * loss),
             "jitter": (0.05 * packet, max(4 * first.jitter, 2 * packet)),
+            "line": (max(LEAST_LINE * first.rate, 0.5 * first.pace), max(4 * first.rate, 2 * first.pace)),
         }
         ends = np.log([ranges[name] for name in names])
         # Random loss is limited by the counted losses, and a loss below the least is the model without loss.
@@ -184,7 +189,7 @@ def twins_of(model: Model) -> list[Model]:
 
 def most_runs() -> int:
     """Return the largest number of runs of the inference of a direction."""
-    last = (THIRD + (1 + AGAIN) * LAST) * (1 + 2 * MOST) // 2
+    last = (THIRD + (1 + AGAIN) * LAST) * (2 + 2 * MOST) // 2
     return len(MODELS) * FIRST + LEFT * (1 + TWINS) * SECOND + last
 
 
@@ -200,6 +205,19 @@ def likely_models(models: Sequence[Model], chances: Floats, most: int, least: fl
         sums[kind] += float(chance)
     best = [kind for kind in sorted(sums, key=lambda kind: -sums[kind])[:most] if sums[kind] > least]
     return [int(place) for place in np.argsort(-chances, kind="stable") if kinds[place] in best]
+
+
+def rival_of(models: Sequence[Model], best: Sequence[int], likenesses: Sequence[float]) -> list[int]:
+    """Return the place of the model that explains the measurement best among other controls and queues.
+
+    It remains if all of the `best` have the same control and queue: few runs distinguish models badly.
+    """
+    kinds = {(models[place].control, models[place].queue) for place in best}
+    others = [place for place, model in enumerate(models) if (model.control, model.queue) not in kinds]
+    rival = max(others, key=lambda place: likenesses[place], default=None)
+    if rival is None or len(kinds) > 1 or likenesses[rival] < USUAL_LIKENESS:
+        return []
+    return [rival]
 
 
 def without_unlikely(chances: Floats, likenesses: Sequence[float]) -> Floats:
@@ -262,6 +280,8 @@ class Inference:
         names = ["rtt"] if self.setting.observed.course is not None else ["rate", "rtt"]
         if model.queue != "codel" and not model.endless:
             names.append("buffer")
+        if model.queue == "policer":
+            names.append("line")
         if model.lossy:
             names.append("loss")
         if model.jittery:
@@ -279,7 +299,7 @@ class Inference:
         rounds += [(twin, box.only(self.names(twin))) for model, box in rounds for twin in twins_of(model)]
         parts = self._round(rounds, [SECOND] * len(rounds))
         compared = [model for model, _ in rounds]
-        rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE)
+        rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE, rival=True)
         for number, count in enumerate((THIRD, LAST, *[LAST] * AGAIN)):
             if number > 1 and rounds[0][1].holds(self._posterior(parts[0])):
                 break
@@ -308,10 +328,15 @@ class Inference:
             chances_of[model] = chance
         return Mixture(tuple(mixture), chances_of, self.runs, likenesses[best[0]])
 
-    def _likely(self, rounds: Rounds, parts: Runs, most: int, least: float) -> tuple[Rounds, Runs]:
+    def _likely(
+        self, rounds: Rounds, parts: Runs, most: int, least: float, *, rival: bool = False
+    ) -> tuple[Rounds, Runs]:
         """Select the models of the next round, the most probable first."""
         chances = probabilities([summaries for _, summaries in parts], self.observed)
-        best = likely_models([model for model, _ in rounds], chances, most, least)
+        models = [model for model, _ in rounds]
+        best = likely_models(models, chances, most, least)
+        if rival:
+            best += rival_of(models, best, [likeness(*runs, self.observed) for runs in parts])
         return [rounds[place] for place in best], [parts[place] for place in best]
 
     def _narrowed(self, rounds: Rounds, parts: Runs) -> list[tuple[Model, Box]]:

@@ -149,7 +149,7 @@ def _sides(measurement: Measurement) -> tuple[Packets, Packets]:
     """Return the data packets of the transfers in a capture, and the packets in the other direction."""
     columns, table = packets_of(measurement.file)
     data, answers = (np.zeros(len(columns["flow"]), bool) for _ in range(2))
-    for index, (_, tcp, _, _) in enumerate(table["flows"]):
+    for index, (_, tcp, *_) in enumerate(table["flows"]):
         own = columns["flow"] == index
         way = larger_way(columns["bytes"][own], columns["reverse"][own]) if tcp else None
         if way is not None:

@@ -108,6 +108,7 @@ def line_keys(
 ) -> dict[str, Way]:
     """Return the keys of the last hop. The round trip is divided evenly between both directions.
 
+    A policer has the rate `rate`, and the link behind it the rate `line`.
     The other direction has the rate `back`, if given. `with_course` adds the file of a course.
     """
     delay = f"{values['rtt'] / 2:.4f} ms"
@@ -129,7 +130,7 @@ def line_keys(
     elif model.queue == "policer":
         way["queue"] = {"limit": "1000 packets"}
         way["policer"] = {"rate": rate, "burst": f"{(packets + 1) * PACKET} B"}
-        link["rate"] = f"{values['rate'] * 1e4:.3f} kbit/s"
+        link["rate"] = f"{values['line'] * 1e3:.3f} kbit/s"
     elif discipline != "drop-tail":
         way["queue"]["discipline"] = discipline
     back_rate = values.get("back", usual(values["rate"]))
@@ -155,6 +156,11 @@ def simulate(setting: Setting, values: Mapping[str, float], model: Model, seed: 
             course = setting.observed.course.shifted(setting.shift_s(values["rtt"]))
             file.write_text(course.text(), encoding="utf-8")
             keys = with_course(keys, setting.direction, str(file))
+        if setting.observed.known is not None:
+            file = folder / "captured.csv"
+            file.write_text(setting.observed.known.text(), encoding="utf-8")
+            flow = setting.observed.known.flow(setting.direction, values["rtt"] / 1e3, str(file))
+            keys = {**keys, "flow": [*cast("list[object]", keys["flow"]), flow]}
         cell = parse_study(to_toml(keys)).cells[0]
         at_server = (setting.seen_at == "sender") == (setting.direction == "down")
         point = "server" if at_server else "client"

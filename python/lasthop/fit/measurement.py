@@ -3,6 +3,7 @@
 Times are in seconds since the first record of the file. `down` is towards the user's host, as in scenarios.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -98,6 +99,24 @@ class Delays:
 
 
 @dataclass(frozen=True)
+class Recording:
+    """Packets of a capture that belong to no transfer: when they passed, and bytes with IP headers."""
+
+    time_s: Floats
+    bytes: Floats
+
+    def until(self, until_s: float) -> "Recording":
+        chosen = (self.time_s >= 0) & (self.time_s <= until_s)
+        return Recording(self.time_s[chosen], self.bytes[chosen])
+
+    def delivered(self, delay_s: Floats | float) -> Transfer:
+        """Return them as a transfer that is observed this much later."""
+        at = np.maximum.accumulate(self.time_s + delay_s)
+        total = np.concatenate([[0.0], np.cumsum(self.bytes)])
+        return Transfer("others", "down", np.concatenate([[0.0], at]), total, overhead=0)
+
+
+@dataclass(frozen=True)
 class Measurement:
     file: Path
     kind: Kind
@@ -107,5 +126,7 @@ class Measurement:
     """The end of the transfers at which a capture was made."""
     notes: tuple[str, ...] = ()
     """Information that is missing from the file, as sentences that start with it."""
+    others: Mapping[Direction, Recording] = field(default_factory=dict)
+    """In a capture, other packets, by direction."""
     start_s: float | None = None
     """The first record's time since 1970; `None` if unknown."""

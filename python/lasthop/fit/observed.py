@@ -4,13 +4,13 @@ They are the same in all simulated runs. Their estimation requires a standing qu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from lasthop.fit.course import LEAST_COVERED, Course, course, windows
-from lasthop.fit.cross import Cross, Verdict, judge
-from lasthop.fit.measurement import Delays, Direction, End, Floats, Transfer
+from lasthop.fit.cross import Cross, Known, Verdict, judge
+from lasthop.fit.measurement import Delays, Direction, End, Floats, Recording, Transfer
 from lasthop.fit.posterior import Parameter, Source
 from lasthop.fit.sharing import Queues
 from lasthop.fit.stalls import Stalls, errors, stalls
@@ -29,10 +29,14 @@ class Observed:
     stalls: Stalls | None = None
     verdict: Verdict | None = None
     """Whether reduced rates are due to the link or to cross traffic; `None` without reduced rates."""
+    varied: bool = False
+    """Whether the rate varied while there was a standing queue."""
     covered_share: float = 0.0
     """Share of the time with a standing queue."""
     queues: Queues | None = None
     """Whether flows share a queue or have separate queues; `None` without concurrent flows."""
+    known: Known | None = None
+    """Cross traffic in the capture."""
     refused: dict[str, str] = field(default_factory=dict)
 
     def values(self) -> dict[str, float]:
@@ -52,13 +56,41 @@ class Observed:
         return [] if self.cross is None else self.cross.flows(direction, shift_s)
 
 
-def observe(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: float, seen_at: End) -> Observed:
-    windows_ = None if delays is None else windows(transfers, delays, until_s, seen_at)
+def observe(
+    transfers: tuple[Transfer, ...],
+    delays: Delays | None,
+    until_s: float,
+    seen_at: End,
+    others: Recording | None = None,
+) -> Observed:
+    if delays is None or others is None or not len(others.time_s):
+        return _observe(transfers, delays, until_s, seen_at, ())
+    found = _observe(transfers, delays, until_s, seen_at, delivered_with(others, delays, seen_at))
+    return replace(found, known=Known.of(others, delays, until_s, waited=seen_at == "receiver"))
+
+
+def delivered_with(others: Recording | None, delays: Delays | None, seen_at: End) -> tuple[Transfer, ...]:
+    """Return other packets of a capture, with times as those of deliveries."""
+    if others is None or delays is None or not len(delays.answered[0]):
+        return ()
+    at, rtt = delays.answered
+    later = 0.0 if seen_at == "receiver" else np.interp(others.time_s, at, rtt) / 1e3
+    return (others.delivered(later),)
+
+
+def _observe(
+    transfers: tuple[Transfer, ...],
+    delays: Delays | None,
+    until_s: float,
+    seen_at: End,
+    others: tuple[Transfer, ...],
+) -> Observed:
+    windows_ = None if delays is None else windows(transfers, delays, until_s, seen_at, others=others)
     if delays is None or windows_ is None or not windows_.busy.any():
         return Observed(refused={"course": "there was no standing queue for long enough"})
     stalls_ = stalls(transfers, delays, until_s, windows_.usual, seen_at)
     if stalls_ is not None:
-        windows_ = windows(transfers, delays, until_s, seen_at, stalls_) or windows_
+        windows_ = windows(transfers, delays, until_s, seen_at, stalls=stalls_, others=others) or windows_
     covered_share = float(windows_.lengths[windows_.busy].sum() / windows_.lengths.sum())
     course_ = course(windows_)
     if course_ is None or covered_share < LEAST_COVERED:
@@ -66,11 +98,19 @@ def observe(transfers: tuple[Transfer, ...], delays: Delays | None, until_s: flo
         why = (
             f"there was a standing queue in only {share} of the time, and the sender may have been the limit"
         )
-        return Observed(stalls=stalls_, covered_share=covered_share, refused={"course": why})
+        varied = course_ is not None and course_.varies
+        return Observed(stalls=stalls_, varied=varied, covered_share=covered_share, refused={"course": why})
     if not course_.varies:
         return Observed(stalls=stalls_, covered_share=covered_share)
     verdict, cross = judge(transfers, delays, course_)
-    return Observed(None if verdict == "others" else course_, cross, stalls_, verdict, covered_share)
+    return Observed(
+        None if verdict == "others" else course_,
+        cross,
+        stalls_,
+        verdict,
+        varied=True,
+        covered_share=covered_share,
+    )
 
 
 def parameters_of(
@@ -96,8 +136,8 @@ def parameters_of(
             "cross_traffic",
             "flow",
             "",
-            None if others or course else _others(observed),
-            reason=others or course,
+            _others(observed) if observed.known or not (others or course) else None,
+            reason=None if observed.known else others or course,
             assumed="none",
             source=source,
         ),
@@ -107,6 +147,9 @@ def parameters_of(
 
 
 def _others(observed: Observed) -> str:
+    if observed.known is not None:
+        rate = observed.known.rate
+        return f"{rate:.3g} Mbit/s on average, {len(observed.known.time_s)} packets of the capture"
     if observed.cross is None:
         return "none observed"
     length = observed.cross.end_s - observed.cross.start_s

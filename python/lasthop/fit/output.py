@@ -11,13 +11,18 @@ WIDTH = 110
 
 
 def text_of(fit: Fit, name: str) -> str:
-    """Return the text of the scenario, which uses the files of `courses_of`."""
+    """Return the text of the scenario, which uses the files of `files_of`."""
     return "\n".join([*_head(fit), *_scenario(fit, name), *_levels(fit)]) + "\n"
 
 
-def courses_of(fit: Fit, name: str) -> dict[str, str]:
+def files_of(fit: Fit, name: str) -> dict[str, str]:
     """Return names and texts of the files in the scenario's folder."""
-    return {course_name(name, way): course.text() for way, course in fit.courses.items()}
+    courses = {course_name(name, way): course.text() for way, course in fit.courses.items()}
+    return courses | {recording_name(name, way): known.text() for way, (known, _) in fit.recordings.items()}
+
+
+def recording_name(name: str, way: str) -> str:
+    return f"{name}-{way}-captured.csv"
 
 
 def course_name(name: str, way: str) -> str:
@@ -68,7 +73,8 @@ def _scenario(fit: Fit, name: str) -> Iterator[str]:
     best = fit.best
     for way in fit.courses:
         best = with_course(best, way, course_name(name, way))
-    yield to_toml({"tcp": tcp, **best, "flow": [*_flows(fit), *fit.others]}).strip()
+    recorded = [{**flow, "file": recording_name(name, way)} for way, (_, flow) in fit.recordings.items()]
+    yield to_toml({"tcp": tcp, **best, "flow": [*_flows(fit), *fit.others, *recorded]}).strip()
 
 
 def _flows(fit: Fit) -> list[dict[str, object]]:

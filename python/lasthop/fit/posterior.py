@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lasthop.fit.course import Course
+from lasthop.fit.cross import Known
 from lasthop.fit.measurement import Floats, Kind, Measurement
 
 Keys = Mapping[str, object]
@@ -103,6 +104,8 @@ class Fit:
     """The courses of directions whose rate varies, by direction."""
     others: tuple[Keys, ...] = ()
     """Flows of cross traffic."""
+    recordings: Mapping[str, tuple[Known, Keys]] = field(default_factory=dict)
+    """Cross traffic in the captures, and its flow without the file's name, by direction."""
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of this name, if there is one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from lasthop.fit.measurement import End, Measurement, Transfer
 from lasthop.scenario.points import parse_study
 from observing import observe
 
+ENHANCED_PACKET = 6
 LINE = """
 [tcp]
 profile = "linux-6"
@@ -27,12 +30,32 @@ name = "download"
 """
 
 
-def captured(folder: Path, text: str = LINE + 'duration = "6 s"\n', end: str = "client") -> Path:
+def captured(
+    folder: Path, text: str = LINE + 'duration = "6 s"\n', end: str = "client", snaplen: int = 120
+) -> Path:
     """Run a scenario and return the capture of one end."""
     folder.mkdir(exist_ok=True)
     cell = parse_study(text).cells[0]
-    observe(cell, 1, 1, 1, Observation(capture=CaptureTarget(folder, "made", 120)))
+    observe(cell, 1, 1, 1, Observation(capture=CaptureTarget(folder, "made", snaplen)))
     return folder / f"{end}.pcapng"
+
+
+def without(file: Path, lacks: Callable[[int, bytes], bool]) -> Path:
+    """Remove the packets for which `lacks` is true, by their number and IP packet."""
+    content, kept, number, at = file.read_bytes(), b"", 0, 0
+    while at < len(content):
+        kind, length = struct.unpack_from("<II", content, at)
+        block = content[at : at + length]
+        at += length
+        number += kind == ENHANCED_PACKET
+        if kind != ENHANCED_PACKET or not lacks(number, block[28:]):
+            kept += block
+    file.write_bytes(kept)
+    return file
+
+
+def is_udp(_: int, packet: bytes) -> bool:
+    return packet[9] == 17
 
 
 def measured(values: dict[str, float], model: Model, seed: int, *, end: End = "sender") -> Measurement:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made import CUBIC_LINE, captured
+from made import CUBIC_LINE, captured, is_udp, without
 
+from lasthop.fit.course import LEAST_COVERED
 from lasthop.fit.fit import fit, ways_of
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, End, Measurement, Transfer
 from lasthop.fit.observed import Observed, parameters_of
 from lasthop.fit.oneway import waits
-from lasthop.fit.output import courses_of, text_of
+from lasthop.fit.output import files_of, text_of
 from lasthop.fit.posterior import Fit, Source
 from lasthop.fit.sources import read
 from lasthop.scenario.points import read_study
@@ -39,9 +40,10 @@ duration = "3 s"
 
 
 def seen(folder: Path, end: str, link: str = "", more: str = "") -> tuple[Measurement, Observed]:
-    """Ten seconds of a download over 8 Mbit/s, unless the link says otherwise."""
+    """Ten seconds of a download over 8 Mbit/s, unless the link says otherwise, captured without UDP."""
     folder.mkdir(exist_ok=True)
-    measurement = read(captured(folder / "made", CUBIC_LINE.format(link=link) + more, end), HOST)
+    file = captured(folder / "made", CUBIC_LINE.format(link=link) + more, end)
+    measurement = read(without(file, is_udp), HOST)
     return measurement, ways_of([measurement])[0].observed
 
 
@@ -52,6 +54,7 @@ def test_a_line_of_one_rate_has_no_course_no_others_and_no_stalls(
 ) -> None:
     _, found = seen(tmp_path, end, link)
     assert (found.course, found.cross, found.stalls, found.verdict) == (None, None, None, None)
+    assert not found.varied
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -138,6 +141,28 @@ def test_without_a_queue_the_course_is_refused(tmp_path: Path) -> None:
     assert "there was a standing queue in" in found.refused["course"]
 
 
+ON_OFF = """
+[[flow]]
+kind = "on-off"
+name = "others"
+rate = "4 Mbit/s"
+payload = "1000 B"
+on = "1 s"
+off = "1 s"
+duration = "10 s"
+"""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_rate_that_varies_is_noticed_although_a_queue_seldom_stood(tmp_path: Path, end: str) -> None:
+    text = CUBIC_LINE.format(link="").replace('limit = "60 packets"', 'limit = "24 packets"') + ON_OFF
+    file = without(captured(tmp_path / "made", text, end), is_udp)
+    found = ways_of([read(file, HOST)])[0].observed
+    assert found.covered_share < LEAST_COVERED
+    assert found.course is None
+    assert found.varied
+
+
 @pytest.mark.parametrize(("at", "end"), [("sender", "server"), ("receiver", "client")])
 def test_a_run_of_the_course_shows_the_same_course(tmp_path: Path, at: End, end: str) -> None:
     _, found = seen(tmp_path, end, STEPS)
@@ -162,7 +187,7 @@ def test_the_course_lies_beside_the_scenario_and_others_stand_in_it(tmp_path: Pa
     assert steps.course is not None
     made = Fit((), (), best, (best,), courses={"down": steps.course}, others=tuple(shared.flows("down", 0.0)))
     (tmp_path / "my-line.toml").write_text(text_of(made, "my-line"), encoding="utf-8")
-    for name, text in courses_of(made, "my-line").items():
+    for name, text in files_of(made, "my-line").items():
         assert name == "my-line-down.csv"
         (tmp_path / name).write_text(text, encoding="utf-8")
     study = read_study(tmp_path / "my-line.toml")
