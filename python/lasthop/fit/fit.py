@@ -15,7 +15,6 @@ from lasthop.fit.estimate import Estimate, estimate, transfers_of
 from lasthop.fit.infer import (
     LEAST_LIKENESS,
     MODELS,
-    USUAL_LIKENESS,
     Inference,
     Mixture,
     most_runs,
@@ -489,11 +488,9 @@ def _words(way: Way, result: Mixture, refused: dict[str, str]) -> list[Parameter
     keys = {"control": "tcp.congestion_control", "queue": f"{way.direction}.queue.discipline"}
     words = []
     for name, word in (("control", result.model.control), ("queue", result.model.queue)):
-        # The rest is the probability of kinds that were not compared.
-        explained = min(1.0, result.likeness / USUAL_LIKENESS)
-        chance = explained * chances[name][word]
+        chance = result.explained * chances[name][word]
         reason = refused.get(name)
-        if reason is None and explained < LEAST_PROBABILITY:
+        if reason is None and result.explained < LEAST_PROBABILITY:
             reason = f"{word} behaves most like the measured line of those compared, but not quite"
         if reason is None and chance < LEAST_PROBABILITY:
             others = ", ".join(

@@ -38,6 +38,9 @@ MODELS = tuple(Model(control, queue, lossy) for lossy in (False, True) for contr
 LEFT, TWINS = 4, 3
 # Kinds in the last rounds, and the least probability of these and of the models of the result.
 MOST, LEAST_CHANCE = 3, 0.05
+# The least probability of a model that remained only as the rival of another kind. Only a twelfth of the runs
+# is near, so one or two of them may be chance.
+LEAST_RIVAL = 0.25
 # If fewer of the last runs deviate as much as the measured transfer, the model does not explain it.
 LEAST_LIKENESS = 0.01
 # Below this share, another kind of line is the more plausible the smaller the share is.
@@ -178,6 +181,11 @@ class Mixture:
     def model(self) -> Model:
         return self.parts[0].model
 
+    @property
+    def explained(self) -> float:
+        """The probability that the measured line is of a kind that was compared."""
+        return min(1.0, self.likeness / USUAL_LIKENESS)
+
 
 def twins_of(model: Model) -> list[Model]:
     """Return variants without jitter, and with a queue that never overflowed if losses have another cause."""
@@ -299,13 +307,13 @@ class Inference:
         rounds += [(twin, box.only(self.names(twin))) for model, box in rounds for twin in twins_of(model)]
         parts = self._round(rounds, [SECOND] * len(rounds))
         compared = [model for model, _ in rounds]
-        rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE, rival=True)
+        rounds, parts, rival = self._with_rival(rounds, parts)
         for number, count in enumerate((THIRD, LAST, *[LAST] * AGAIN)):
             if number > 1 and rounds[0][1].holds(self._posterior(parts[0])):
                 break
             rounds = self._narrowed(rounds, parts)
             parts = self._round(rounds, [count] + [count // 2] * (len(rounds) - 1))
-            rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE)
+            rounds, parts = self._likely(rounds, parts, MOST, LEAST_CHANCE, rival)
         return self._mixture(rounds, parts, compared, wide)
 
     def _mixture(
@@ -329,15 +337,29 @@ class Inference:
         return Mixture(tuple(mixture), chances_of, self.runs, likenesses[best[0]])
 
     def _likely(
-        self, rounds: Rounds, parts: Runs, most: int, least: float, *, rival: bool = False
+        self, rounds: Rounds, parts: Runs, most: int, least: float, rival: Model | None = None
     ) -> tuple[Rounds, Runs]:
-        """Select the models of the next round, the most probable first."""
+        """Select the models of the next round, the most probable first; the rival must be more probable."""
         chances = probabilities([summaries for _, summaries in parts], self.observed)
         models = [model for model, _ in rounds]
-        best = likely_models(models, chances, most, least)
-        if rival:
-            best += rival_of(models, best, [likeness(*runs, self.observed) for runs in parts])
+        best = [
+            place
+            for place in likely_models(models, chances, most, least)
+            if models[place] != rival or chances[place] >= LEAST_RIVAL
+        ]
         return [rounds[place] for place in best], [parts[place] for place in best]
+
+    def _with_rival(self, rounds: Rounds, parts: Runs) -> tuple[Rounds, Runs, Model | None]:
+        """Select the models of the third round, with the best of the other kinds if all are of one kind."""
+        chosen, own = self._likely(rounds, parts, MOST, LEAST_CHANCE)
+        models = [model for model, _ in rounds]
+        best = [models.index(model) for model, _ in chosen]
+        rival = rival_of(models, best, [likeness(*runs, self.observed) for runs in parts])
+        chosen, own = (
+            [*chosen, *(rounds[place] for place in rival)],
+            [*own, *(parts[place] for place in rival)],
+        )
+        return chosen, own, models[rival[0]] if rival else None
 
     def _narrowed(self, rounds: Rounds, parts: Runs) -> list[tuple[Model, Box]]:
         posteriors = [self._posterior(own) for own in parts]
