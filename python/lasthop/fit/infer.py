@@ -298,7 +298,9 @@ class Inference:
 
     def run(self, models: Sequence[Model]) -> Mixture:
         jittery = self.first.jitter > 0
-        models = [replace(model, jittery=jittery) for model in models if self.first.losses or not model.lossy]
+        # Without losses, each discipline behaves like a queue that never overflowed.
+        plain = [model for model in models if model.queue == "drop-tail" and not model.lossy]
+        models = [replace(model, jittery=jittery) for model in (models if self.first.losses else plain)]
         wide = {model: Box.around(self.first, self.names(model), model.queue) for model in models}
         rounds: Rounds = list(wide.items())
         parts = self._round(rounds, [FIRST] * len(rounds))
