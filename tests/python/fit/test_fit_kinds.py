@@ -74,7 +74,10 @@ def test_the_rate_of_a_policer_is_found_whatever_the_rate_of_its_line(tmp_path: 
     )
     rate = fitted(tmp_path, text, "server").parameter("rate")
     assert rate is not None
+    assert rate.low is not None
+    assert rate.high is not None
     assert rate.value == pytest.approx(6.0, rel=0.03)
+    assert rate.low <= 6.0 <= rate.high
 
 
 @pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=25)
