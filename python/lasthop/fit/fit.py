@@ -33,8 +33,8 @@ from lasthop.fit.way_back import ANY, Shares, delay_with, draw, usual
 # it the intervals would describe only the agreement of the model with itself. That of the rate was measured
 # with 12 captures of Linux (0.06 %) and rounded up; the others are assumed.
 MODEL_ERROR = {"rate": 0.001, "buffer": 0.01, "loss": 0.05, "jitter": 0.05}
-# The error of the regression for a policer's rate, which depends on its bucket and on the line behind it: nine
-# simulated policers of a half to a tenth of the line's rate were off by 0.7 %. Rounded up.
+# The error of the regression for a policer's rate, which depends on its bucket and on the line. Over nine
+# policers of a half to a tenth of the line's rate it was 0.7 %, rounded up.
 POLICER_ERROR = 0.01
 # Hosts need time for a packet: the delays of the same captures were off by 0.1 ms, whatever the delay.
 DELAY_ERROR_MS = 0.1
