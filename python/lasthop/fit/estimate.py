@@ -158,7 +158,8 @@ def _refused(
         refused["buffer"] = (
             f"it never overflowed: it holds at least {max(1, round(queue / packet_ms(rate)))} packets"
         )
-        refused["queue"] = "no packet was dropped, and disciplines differ in what they drop"
+        if all(transfer.timed or transfer.repeated is not None for transfer in transfers):
+            refused["queue"] = "no packet was dropped, and disciplines differ in what they drop"
     return refused
 
 

@@ -288,7 +288,7 @@ class Inference:
         names = ["rtt"] if self.setting.observed.course is not None else ["rate", "rtt"]
         if model.queue != "codel" and not model.endless:
             names.append("buffer")
-        if model.queue == "policer":
+        if model.queue == "policer" and self.view.fine:
             names.append("line")
         if model.lossy:
             names.append("loss")
@@ -298,9 +298,11 @@ class Inference:
 
     def run(self, models: Sequence[Model]) -> Mixture:
         jittery = self.first.jitter > 0
-        # Without losses, each discipline behaves like a queue that never overflowed.
-        plain = [model for model in models if model.queue == "drop-tail" and not model.lossy]
-        models = [replace(model, jittery=jittery) for model in (models if self.first.losses else plain)]
+        if not self.first.losses:
+            # Without losses, each discipline behaves like a queue that never overflowed.
+            queues = {"drop-tail"} if self.view.losses != "none" else {model.queue for model in models}
+            models = [model for model in models if not model.lossy and model.queue in queues]
+        models = [replace(model, jittery=jittery) for model in models]
         wide = {model: Box.around(self.first, self.names(model), model.queue) for model in models}
         rounds: Rounds = list(wide.items())
         parts = self._round(rounds, [FIRST] * len(rounds))

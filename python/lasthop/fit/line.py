@@ -21,6 +21,8 @@ OTHER: dict[str, Direction] = {"down": "up", "up": "down"}
 # Inference extends its ranges if the best value lies at an edge; with more loss no transfer is possible.
 MOST_LOSS = 0.5
 NOTHING = Observed()
+# The rate of the link behind a policer relative to the policer's, if counters do not show it.
+COUNTED_LINE = 10
 
 # A direction of a hop: its parts (`link`, `queue`, ...) with their keys.
 Way = dict[str, dict[str, object]]
@@ -130,7 +132,8 @@ def line_keys(
     elif model.queue == "policer":
         way["queue"] = {"limit": "1000 packets"}
         way["policer"] = {"rate": rate, "burst": f"{(packets + 1) * PACKET} B"}
-        link["rate"] = f"{values['line'] * 1e3:.3f} kbit/s"
+        line = values.get("line") or COUNTED_LINE * values["rate"]
+        link["rate"] = f"{line * 1e3:.3f} kbit/s"
     elif discipline != "drop-tail":
         way["queue"]["discipline"] = discipline
     back_rate = values.get("back", usual(values["rate"]))
