@@ -4,7 +4,6 @@ use lasthop_core::{Duration, Faults, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Scenario;
 use crate::error::suggest;
 
 /// A window of time.
@@ -27,8 +26,9 @@ impl MeasureConfig {
         [origin + self.from, end]
     }
 
-    pub(crate) fn check(&self, scenario: &Scenario, faults: &mut Faults) {
-        let (from, limit) = (self.from, scenario.time_limit);
+    /// Finds faults of the window of a run that ends at `limit`, with flows of these names.
+    pub(crate) fn check(&self, limit: Duration, flows: &[&str], faults: &mut Faults) {
+        let from = self.from;
         if let Some(until) = self.until {
             faults.require(until > from, "until", || {
                 format!(
@@ -43,9 +43,8 @@ impl MeasureConfig {
             )
         });
         if let Some(name) = &self.flow {
-            let names: Vec<&str> = scenario.flow.iter().map(|flow| flow.traffic().name()).collect();
-            faults.require(names.contains(&name.as_str()), "flow", || {
-                format!("there is no flow \"{name}\"{}", suggest(name, &names))
+            faults.require(flows.contains(&name.as_str()), "flow", || {
+                format!("there is no flow \"{name}\"{}", suggest(name, flows))
             });
         }
     }

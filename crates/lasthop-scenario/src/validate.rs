@@ -45,7 +45,8 @@ fn parts(scenario: &Scenario, faults: &mut Faults) {
     kinds(scenario, faults);
     faults.not_zero(&scenario.time_limit, "time_limit", "300 s");
     if let Some(measure) = &scenario.measure {
-        faults.below("measure", |faults| measure.check(scenario, faults));
+        let names: Vec<&str> = scenario.flow.iter().map(|flow| flow.traffic().name()).collect();
+        faults.below("measure", |faults| measure.check(scenario.time_limit, &names, faults));
     }
 }
 
