@@ -88,7 +88,7 @@ def lab_command(
 
     Example: lasthop lab umts --export umts.html
 
-    Example: lasthop lab bufferbloat.toml --listen 0.0.0.0:8000 --sheet questions.toml
+    Example: lasthop lab bufferbloat.toml --listen 0.0.0.0:8000
 
     Example: lasthop lab --collect answers/*.json
     """

@@ -226,7 +226,7 @@ class Traffic(_Algorithm):
     def complete(self, request: int) -> None:
         """Complete the request with this number, which `request` returned."""
         if request not in range(self._requests):
-            raise ValueError(f"complete({request}): no request has this number; {self._requests} were begun")
+            raise ValueError(f"complete({request}): pass the number of a request that is not complete")
         self._wanted.append(("complete", request))
 
     def close(self) -> None:
