@@ -90,7 +90,7 @@ def lab_command(
 
     Example: lasthop lab bufferbloat.toml --listen 0.0.0.0:8000
 
-    Example: lasthop lab --collect answers/*.json
+    Example: lasthop lab --collect ada.json bob.json
     """
     modes = {"--export": file, "--listen": listen, "--collect": collect}
     _check_options(modes | {"--sheet": sheet, "--key": key, "--out": out}, sources)
