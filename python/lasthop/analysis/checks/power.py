@@ -12,12 +12,10 @@ from lasthop.analysis.claims.records import Records, Values
 from lasthop.campaign.results.manifest import SCENARIO_FILE, finished
 from lasthop.common.errors import InputError
 from lasthop.common.metrics.units import counted
-from lasthop.common.statistics.estimates import student
+from lasthop.common.statistics.estimates import OFTEN, student
 from lasthop.studies.claims.design import Key
 from lasthop.studies.loading import load
 
-_OFTEN = 0.84
-"""The 80 % quantile of the normal distribution."""
 _PLANNED = 0.1
 """The difference for which replications are planned, as a share of the right side."""
 
@@ -36,7 +34,7 @@ def detectable(part: Part) -> float | None:
     ):
         return None
     half = (interval.high - interval.low) / 2
-    return half * (1 + _OFTEN / student(part.confidence, part.pairs - 1)) / abs(part.right)
+    return half * (1 + OFTEN / student(part.confidence, part.pairs - 1)) / abs(part.right)
 
 
 def detects(part: Part) -> str:
@@ -81,7 +79,8 @@ def plan_lines(results: Path) -> Iterator[str]:
     for outcome in evaluate(claims, records, other):
         part = outcome.decisive
         if part is not None and uses_baseline(outcome):
-            replications = counted(part.pairs, "replication")
-            text = f"{replications} with other seeds: {detects(part)}" if detects(part) else outcome.reason
+            text = detects(part)
             if text:
+                text = f"{counted(part.pairs, 'replication')} with other seeds: {text}"
+            if text := text or outcome.reason:
                 yield f"{outcome.claim.id}: {text}"

@@ -21,6 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lasthop.common.statistics.quantiles import CONFIDENCE, PercentileMethod, bounding_ranks, shared
 
+OFTEN = 0.84
+"""The 80 % quantile of the normal distribution, for the difference that a test detects so often."""
 ROUNDING = 1e-9
 """Relative size of rounding errors."""
 

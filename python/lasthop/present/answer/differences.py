@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from lasthop.campaign.results.sections import REPLICATION, WHO, Compared, Section, Topic
 from lasthop.common.metrics.units import RATIOS, SCORES, scale_of, unit_of
 from lasthop.common.statistics.estimates import (
+    OFTEN,
     ROUNDING,
     Interval,
     PairedDifference,
@@ -38,8 +39,6 @@ from lasthop.common.statistics.quantiles import CONFIDENCE, shared
 from lasthop.scenario.levels import in_order, numbers
 
 SIGNIFICANT = 1 - CONFIDENCE
-_OFTEN = 0.84
-"""The 80 % quantile of the normal distribution."""
 _POWER = 7.85
 """(1.96 + 0.84)^2: this many pairs detect a difference of a standard deviation with a probability of 80 %."""
 _UNKNOWN = Interval(math.nan, math.nan, math.nan)
@@ -160,7 +159,7 @@ class Difference:
         if self.pairs < 2:
             return math.nan
         reach = student(1 - SIGNIFICANT * self.share / self.looks, self.pairs - 1)
-        least = (reach + _OFTEN) * self.deviation / math.sqrt(self.pairs)
+        least = (reach + OFTEN) * self.deviation / math.sqrt(self.pairs)
         return self.reference_mean * math.expm1(least) if self.is_ratio else least
 
 

@@ -43,6 +43,8 @@ class _Student:
     waiting: dict[str, _Waiting] = field(default_factory=dict)
     finish: dict[str, float] = field(default_factory=lambda: {_RUN: 0.0, _STORY: 0.0})
     """Virtual time of each account when its last answer was complete."""
+    served: int = 0
+    """Number of questions taken; it decides between answers too short for the clock of processor time."""
     running: str | None = None
     keeper: Keeper | None = None
 
@@ -54,8 +56,8 @@ class _Student:
         kind = self.next()
         return max(self.finish[_account(kind)], self.waiting[kind].since)
 
-    def rank(self) -> tuple[bool, float]:
-        return _account(self.next()) == _STORY, self.start()
+    def rank(self) -> tuple[bool, float, int]:
+        return _account(self.next()) == _STORY, self.start(), self.served
 
 
 def _account(kind: str) -> str:
@@ -120,6 +122,7 @@ class Pool:
             account = _account(student.running)
             self._now[account] = max(self._now[account], start)
             student.finish[account] = start
+            student.served += 1
             student.keeper = self._free.pop()
             waiting = student.waiting.pop(student.running)
             task = asyncio.create_task(self._serve(student, student.keeper, waiting))
