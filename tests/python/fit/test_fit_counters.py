@@ -44,9 +44,8 @@ def test_iperf3_with_the_servers_counts_and_a_ping_tells_the_line() -> None:
     control, queue = found.parameter("control"), found.parameter("queue")
     assert control is not None
     assert queue is not None
-    # The hosts here are real, and few simulated runs resemble them.
-    assert control.value in {"cubic", None}
-    assert queue.value in {"drop-tail", None}
+    # The hosts here are real, and few simulated runs resemble them, so neither is identified any more.
+    assert (control.value, queue.value) == (None, None)
 
 
 @pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=13)
