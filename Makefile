@@ -109,10 +109,12 @@ endif
 
 lint: lint-rust lint-python ## formatting, strict lints, types, sans-IO, no circles of modules, prose
 
-# Clippy takes the profile of the tests, which then need not compile build scripts and macros again.
+# Clippy takes the profile of the tests, which then need not compile build scripts and macros again. With SINCE, a
+# commit, other systems are checked only if Rust has changed since then.
 lint-rust: lint-tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --profile test -- -D warnings
+	$(if $(SINCE),git diff --quiet $(SINCE) -- Cargo.lock crates ||) scripts/check-systems
 	scripts/check-sans-io --self-test
 	scripts/check-sans-io
 
@@ -141,12 +143,13 @@ docs: build .venv/.tools test-tools kernel ## build the documentation as a websi
 	@echo "Site: $(CURDIR)/$(SITE)/html/index.html"
 
 # The guest's program of the full profile replaces the other one; what starts guests must not read it meanwhile.
-wheel: build full .venv/.tools kernel-tools $(GUEST) | $(filter docs,$(MAKECMDGOALS)) ## build a wheel and an sdist, and try the wheel in an empty environment
+wheel: full .venv/.tools kernel | $(filter docs,$(MAKECMDGOALS)) ## build wheels, also of the guest kernel, and an sdist, and try the wheels in an empty environment
 	rm -rf $(WHEEL)
 	$(PGO) $(STATIC_GUEST)
 	cp target/release/lasthop-guest $(GUEST)
 	$(PGO) $(BIN)/maturin build --quiet --release --locked --out $(WHEEL)
 	$(BIN)/maturin sdist --out $(WHEEL)
+	$(BIN)/python scripts/kernel-wheel --out $(WHEEL)
 	scripts/check-wheel $(WHEEL)
 
 budget: build full budget-tools ## count the instructions of small simulations and compare them with their budget

@@ -22,7 +22,9 @@ time_limit = "{limit} s"
 {between}
 [tcp]
 profile = "linux-6"
-tick = "{tick}"{common}
+tick = "{tick}"
+# All hosts of a guest share one tick.
+common_clock = true
 
 [[flow]]
 kind = "bulk-tcp"
@@ -430,12 +432,9 @@ def main() -> None:
     draw = random.Random(arguments.seed)
     algorithms = arguments.algorithms or ("newreno,cubic" if arguments.quic else "reno,cubic")
     between = SWITCH if arguments.atm else TREE if arguments.trees else LAST_HOP
-    # All hosts of a guest share one tick.
-    common = "\ncommon_clock = true" if arguments.trees else ""
     head = {
         "seed": arguments.seed,
         "tick": arguments.tick,
-        "common": common,
         "limit": 300,
         "between": between,
     }

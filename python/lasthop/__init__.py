@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lasthop.api.run import run
     from lasthop.api.run_results import Results, Trace
     from lasthop.api.scenario import Scenario
+    from lasthop.api.testing.fixture import LasthopFixture
     from lasthop.common.algorithms import CongestionControl, ErrorModel, QueueDiscipline, Traffic
     from lasthop.common.errors import InputError
 
@@ -31,6 +32,7 @@ __all__ = [
     "Drawing",
     "ErrorModel",
     "InputError",
+    "LasthopFixture",
     "Packet",
     "QueueDiscipline",
     "Results",
@@ -48,6 +50,7 @@ _PLACES = {
     "Drawing": "lasthop.api.drawing",
     "ErrorModel": "lasthop.common.algorithms",
     "InputError": "lasthop.common.errors",
+    "LasthopFixture": "lasthop.api.testing.fixture",
     "Packet": "lasthop._core",
     "QueueDiscipline": "lasthop.common.algorithms",
     "Results": "lasthop.api.run_results",

@@ -100,9 +100,10 @@ def packets(path: str) -> dict[str, Any]:
     """Read the TCP and UDP packets of a pcap or pcapng file as columns, a few dozen bytes for each.
 
     A column is a type code of `struct` and the numbers as bytes in native order: `time_ns`, `flow`,
-    `reverse`, `seq`, `ack`, `bytes`, `flags`, `window`, `stamp`, `echo`, `sack_from`, `sack_to`. `flows` has,
-    for each flow, source, port, destination and port of its first packet, whether it is TCP, and the two
-    ends' MSS and window scale, if their SYNs are there. `left_out` counts other packets; `cut_at` is that of
+    `reverse`, `seq`, `ack`, `bytes`, `digest`, `flags`, `window`, `stamp`, `echo`, `sack_from`, `sack_to`.
+    `digest` identifies a UDP datagram in several captures; it is 0 for TCP. `flows` has, for each flow,
+    source, port, destination and port of its first packet, whether it is TCP, and the two ends' MSS and
+    window scale, if their SYNs are there. `left_out` counts other packets; `cut_at` is that of
     `analyze`. Raises `CaptureError`. Releases the GIL.
     """
 

@@ -67,6 +67,10 @@ STUDIES = {
         *("--only", "link=64k,pattern=varying,packets=9"),
         *("--replications", "3"),
     ),
+    "bbr2016": (
+        *("--only", "experiment=figure8,experiment=paper,control=bbr,loss=0.02,loss=0.3"),
+        *("--replications", "1"),
+    ),
     "coexistence": (
         *(
             "--only",
@@ -76,7 +80,15 @@ STUDIES = {
     ),
     "iip2004": ("--replications", "2"),
     "kulve2003": ("--sets", "10"),
+    "l4s2020": (
+        *("--only", "scenario=1,rate=10,queue=dualpi2"),
+        *("--only", "scenario=2,rate=50-25,queue=fq_codel,rtt=80"),
+        *("--only", "scenario=2,rate=50-25,rtt=20-bursty"),
+        *("--only", "scenario=6,queue=red-150000,pair=prague-reno"),
+        *("--replications", "1"),
+    ),
     "saarto2003": ("--replications", "2"),
+    "sce2019": ("--only", "rate=1,rate=5,rtt=20,rtt=80", "--replications", "1"),
 }
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "kulve2003"

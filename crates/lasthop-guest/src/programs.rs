@@ -145,7 +145,13 @@ fn make_root(write: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     chdir(ROOT)?;
     mount(Some("."), "/", NONE, MsFlags::MS_MOVE, NONE)?;
     chroot(".")?;
-    Ok(chdir("/")?)
+    chdir("/")?;
+    // The names of the hosts are mounted over it; a container's root file system may lack it.
+    if !fs::exists("/etc/hosts")? {
+        fs::create_dir_all("/etc")?;
+        File::create("/etc/hosts")?;
+    }
+    Ok(())
 }
 
 /// Creates the devices that the kernel does not create by itself.

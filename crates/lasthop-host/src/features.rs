@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::namespace::HostConfig;
 use lasthop_core::Duration;
 use lasthop_scenario::Scenario;
-use lasthop_tcp::{FRtoMode, InitialSsthresh, Pacing, Stack, TcpConfig};
+use lasthop_tcp::{CongestionControl, FRtoMode, Pacing, SizeLimit, Stack, TcpConfig};
 use lasthop_traffic::{HttpServer, ShortHosts};
 use netlink_packet_route::route::RouteMetric;
 use serde::Serialize;
@@ -91,7 +91,7 @@ fn metrics(
         RouteMetric::RtoMin((tcp.rto_min.as_nanos() / 1_000_000) as u32),
         RouteMetric::CcAlgo(tcp.congestion_control.to_string()),
     ];
-    if let InitialSsthresh::Bytes(bytes) = tcp.initial_ssthresh {
+    if let SizeLimit::Bytes(bytes) = tcp.initial_ssthresh {
         metrics.push(RouteMetric::SsThresh((bytes.0 / u64::from(segment)).max(2) as u32));
         locks |= LOCK_SSTHRESH;
     }
@@ -119,6 +119,10 @@ fn window_bytes(tcp: &TcpConfig, segment: u32) -> u32 {
 fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
     let switch = |on: bool| u8::from(on).to_string();
     let read_buffer = READ_BUFFER_BYTES_MIN.max(4 * u64::from(window_bytes(tcp, segment)));
+    let write_buffer = match tcp.send_buffer {
+        SizeLimit::Infinite => WRITE_BUFFER_BYTES,
+        SizeLimit::Bytes(bytes) => bytes.0,
+    };
     let millis = |duration: Duration| (duration.as_nanos() / 1_000_000).to_string();
     vec![
         ("tcp_sack", switch(tcp.sack)),
@@ -136,7 +140,7 @@ fn sysctls(tcp: &TcpConfig, segment: u32) -> Vec<(&'static str, String)> {
         ("tcp_fin_timeout", (tcp.fin_timeout.as_nanos() / 1_000_000_000).max(1).to_string()),
         ("tcp_rto_max_ms", millis(tcp.rto_max.max(Duration::from_secs(1)).min(Duration::from_secs(120)))),
         ("tcp_rmem", format!("4096 {read_buffer} {read_buffer}")),
-        ("tcp_wmem", format!("4096 {WRITE_BUFFER_BYTES} {WRITE_BUFFER_BYTES}")),
+        ("tcp_wmem", format!("4096 {write_buffer} {write_buffer}")),
         ("tcp_moderate_rcvbuf", "0".into()),
         ("tcp_early_retrans", if tcp.tail_loss_probe { "3" } else { "0" }.into()),
         ("tcp_recovery", switch(tcp.rack)),
@@ -272,6 +276,11 @@ fn timing_settings(tcp: &TcpConfig, accurate_ecn: bool) -> Vec<Setting> {
             "Slow start ends at another window: with Reno at losses, with CUBIC when the delay grows.",
         ),
         (
+            tcp.pacing != Pacing::Never || tcp.congestion_control != CongestionControl::Bbr,
+            "pacing = \"never\": Linux has always paced BBR since 4.13".into(),
+            "BBR sends a quarter more than it has measured, not twice as much: it tolerates fewer losses.",
+        ),
+        (
             accurate_ecn || !tcp.accurate_ecn,
             "accurate_ecn = true: this Linux has the ECN of RFC 3168; accurate ECN needs 6.18".into(),
             "A sender learns of one mark per round trip.",
@@ -387,6 +396,7 @@ mod tests {
         assert!(said("frto = \"2002\"", "frto = \"2002\""));
         assert!(!said("frto = \"rfc5682-sack\"", "frto"));
         assert!(said("timestamps = true", "eifel = false"));
+        assert!(!said("congestion_control = \"bbr\"", "pacing"));
         assert!(said("rto_initial = \"3 s\"", "rto_initial"));
         assert!(!said("rto_initial = \"1 s\"", "rto_initial"));
         assert!(

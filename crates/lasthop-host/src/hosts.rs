@@ -6,12 +6,15 @@ use crate::features::{Difference, Features, missing_algorithm, short_metrics};
 use crate::mptcp::{Mptcp, Multipath};
 use crate::namespace::{Address, Further, HostConfig, HostNamespace};
 use lasthop_core::Host;
-use lasthop_scenario::{Flow, SERVER, Scenario};
+use lasthop_scenario::{Flow, HostPair, SERVER, Scenario};
 use lasthop_tcp::TcpConfig;
 use lasthop_traffic::HttpServer;
 
 /// The ends of every flow, in the order of [`Hosts::of_pair`].
 const ENDS: [Host; 2] = [Host::Server, Host::Client];
+
+/// Maximum number of servers with their own address; the rest of their network is for short flows.
+const SERVERS_MAX: usize = 128;
 
 #[derive(Debug)]
 pub struct Hosts<'a> {
@@ -20,6 +23,9 @@ pub struct Hosts<'a> {
     /// The namespaces of the ends of each pair's flows, the server's first: of applications, then relays'
     /// sides.
     pub of_pair: Vec<[usize; 2]>,
+    /// Number of addresses of servers of flows without a peer. Linux' router tells hosts apart by their
+    /// addresses, so there each of these servers has its own; elsewhere they share one.
+    servers: u8,
 }
 
 /// A host with one TCP.
@@ -45,15 +51,27 @@ impl<'a> Hosts<'a> {
                 number(Namespace { address, tcp: &scenario.tcp, mptcp: None });
             }
         }
-        let end = |flow: &'a Flow, part, end| Namespace {
-            address: address_of(scenario, &scenario.host_at(flow, part, end)),
-            tcp: scenario.tcp_of_part(flow, part, end),
-            mptcp: Multipath::of(scenario, flow, end),
-        };
         let host_pairs = scenario.host_pairs();
-        let host_pairs = host_pairs.iter().map(|pair| (&scenario.flow[pair.instance.entry], pair.part));
-        let of_pair = host_pairs.map(|(flow, part)| ENDS.map(|host| number(end(flow, part, host)))).collect();
-        Self { scenario, namespaces, of_pair }
+        let servers = if scenario.names_hops() && scenario.has_linux_router() {
+            host_pairs.len().clamp(1, SERVERS_MAX)
+        } else {
+            1
+        };
+        let end = |(index, pair): (usize, &HostPair<'a>), end| {
+            let (flow, part) = (&scenario.flow[pair.instance.entry], pair.part);
+            let name = scenario.host_at(flow, part, end);
+            Namespace {
+                address: match &*name {
+                    SERVER => Address::server((index % servers) as u8),
+                    name => address_of(scenario, name),
+                },
+                tcp: scenario.tcp_of_part(flow, part, end),
+                mptcp: Multipath::of(scenario, flow, end),
+            }
+        };
+        let pairs = host_pairs.iter().enumerate();
+        let of_pair = pairs.map(|pair| ENDS.map(|host| number(end(pair, host)))).collect();
+        Self { scenario, namespaces, of_pair, servers: servers as u8 }
     }
 
     pub fn tcps(&self) -> impl Iterator<Item = &'a TcpConfig> {
@@ -102,7 +120,7 @@ impl<'a> Hosts<'a> {
 
     /// A host's further addresses: windows of short flows are metrics of routes, so each needs its own.
     fn further(&self, namespace: &Namespace<'_>) -> Vec<Further> {
-        let (mut further, mut number) = (Vec::new(), 0);
+        let (mut further, mut number) = (Vec::new(), self.servers - 1);
         for (instance, ends) in self.scenario.applications().iter().zip(&self.of_pair) {
             let ends = ends.map(|end| self.namespaces[end].address);
             let side = ends.iter().position(|address| *address == namespace.address);
@@ -159,6 +177,7 @@ pub fn needs_hosts(scenario: &Scenario) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::needs_no_router;
     use lasthop_scenario::Study;
 
     fn scenario(extra: &str) -> Scenario {
@@ -176,6 +195,38 @@ mod tests {
             {extra}"#
         );
         Study::from_str(&text, "tree.toml").unwrap().cells[0].scenario.clone()
+    }
+
+    #[test]
+    fn behind_linux_router_each_server_has_its_own_address() {
+        let flows = r#"
+            [[flow]]
+            kind = "bulk-tcp"
+            name = "two"
+            host = "laptop"
+            bytes = "1 kB"
+            count = 2
+            [[flow]]
+            kind = "bulk-tcp"
+            name = "one"
+            host = "tv"
+            bytes = "1 kB""#;
+        let networks_and_numbers = |scenario: &Scenario| -> Vec<_> {
+            let hosts = Hosts::of(scenario);
+            hosts.namespaces.iter().map(|host| (host.address.network, host.address.number)).collect()
+        };
+        let shared = scenario(flows);
+        assert_eq!(networks_and_numbers(&shared), [(0, 0), (1, 0), (2, 0)]);
+        let linux = scenario(&format!("[hop.cable.router]\nimplementation = \"linux\"\n{flows}"));
+        assert_eq!(networks_and_numbers(&linux), [(0, 0), (1, 0), (0, 1), (0, 2), (2, 0)]);
+    }
+
+    #[test]
+    fn linux_router_of_a_named_hop_does_not_run_in_real_time() {
+        let flow = "[[flow]]\nkind = \"bulk-tcp\"\nname = \"one\"\nhost = \"tv\"\nbytes = \"1 kB\"\n";
+        assert!(needs_no_router(&scenario(flow)).is_ok());
+        let linux = scenario(&format!("[hop.cable.router]\nimplementation = \"linux\"\n{flow}"));
+        assert!(needs_no_router(&linux).is_err());
     }
 
     #[test]

@@ -81,7 +81,8 @@ pub fn run<O: Observer>(
         made = ProgramHosts::create(scenario, &server_names(program))?;
         &made
     };
-    let flows = hosts.carrying(Connections::between(&hosts.namespaces)?);
+    let connections = Connections::between(&hosts.namespaces)?;
+    let flows = hosts.carrying(connections.of_transfers(hosts.servers(), &program.transfers));
     let kept = || memfd_create("printed", MFdFlags::MFD_CLOEXEC).map(File::from);
     let [output, errors] = [kept(), kept()].map(|file| file.context("cannot store the output of a program"));
     let (mut output, mut errors) = (output?, errors?);

@@ -9,6 +9,7 @@ use crate::servers::{SIGNAL_BASE, Servers, reap};
 use crate::terminal::begin_session;
 use caps::{CapSet, Capability};
 use lasthop_scenario::SERVER;
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -438,8 +439,16 @@ fn mount_files(of: &ProgramHosts) -> Result<(), Error> {
     for (name, content) in [("hosts", hosts.as_str()), ("resolv.conf", "")] {
         let (source, target) = (format!("/proc/{name}"), format!("/etc/{name}"));
         fs::write(&source, content).context(cannot)?;
-        if fs::exists(&target).unwrap_or(false) {
-            mount(Some(source.as_str()), target.as_str(), NONE, MsFlags::MS_BIND, NONE).context(cannot)?;
+        match mount(Some(source.as_str()), target.as_str(), NONE, MsFlags::MS_BIND, NONE) {
+            Err(Errno::ENOENT) if name == "hosts" => {
+                return Err(Error::new(
+                    "this root file system has no /etc/hosts, where programs look up the names of the hosts; \
+                     create it, empty if need be: touch /etc/hosts",
+                ));
+            }
+            // Without the file, too, resolvers ask this host's own name server (resolv.conf(5)).
+            Err(Errno::ENOENT) => {}
+            mounted => mounted.context(cannot)?,
         }
     }
     umount2("/proc", MntFlags::MNT_DETACH).context(cannot)?;

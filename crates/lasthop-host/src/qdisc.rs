@@ -195,9 +195,11 @@ fn netem(delay: Duration, limit: u32, loss: Option<Probability>, seed: u64) -> V
 }
 
 /// `struct tc_red_qopt`, a table for the decay of the average in idle time, and the probability.
-fn red(LinuxRed { min, max, max_probability, weight_log, ecn, adaptive }: LinuxRed, limit: u32) -> Vec<u8> {
-    let marks = if ecn { TC_RED_ECN | TC_RED_HARDDROP } else { 0 };
-    let flags = marks | if adaptive { TC_RED_ADAPTATIVE } else { 0 };
+fn red(red: LinuxRed, limit: u32) -> Vec<u8> {
+    let LinuxRed { min, max, max_probability, weight_log, ecn, harddrop, adaptive } = red;
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    let marks = flag(ecn, TC_RED_ECN) | flag(ecn && harddrop, TC_RED_HARDDROP);
+    let flags = marks | flag(adaptive, TC_RED_ADAPTATIVE);
     let mut options = words(&[limit, min, max]);
     // The probability is given explicitly, and RED sees no idle time below HTB.
     let (probability_log, cell_log) = (0, 0);

@@ -6,13 +6,14 @@
 //! packet when the write returns. The hop detects later drops by packets that do not come out.
 
 use crate::error::{Context, Error};
+use crate::hosts::address_of;
 use crate::namespace::{Address, new_network, sysctl};
 use crate::netlink::{Destination, Netlink};
 use crate::qdisc;
 use crate::tun::Tun;
 use lasthop_core::{Direction, Host, Seed};
 use lasthop_link::{LinuxDiscipline, LinuxQueue, LinuxQueues, PathConfig};
-use lasthop_scenario::{RouterImplementation, Scenario};
+use lasthop_scenario::Scenario;
 use nix::net::if_::if_nametoindex;
 use std::fs;
 use std::io;
@@ -36,13 +37,22 @@ struct Side {
 
 /// Rejects a Linux router in real time.
 pub fn needs_no_router(scenario: &Scenario) -> Result<(), Error> {
-    match scenario.router.implementation {
-        RouterImplementation::Lasthop => Ok(()),
-        RouterImplementation::Linux => Err(Error::new(
-            "router.implementation = \"linux\" runs on the kernel engine only, because in real time delays \
-             by a busy machine would go unnoticed; use --engine kernel, or write \"lasthop\"",
-        )),
+    if !scenario.has_linux_router() {
+        return Ok(());
     }
+    Err(Error::new(
+        "router.implementation = \"linux\" runs on the kernel engine only, because in real time delays by a \
+         busy machine would go unnoticed; use --engine kernel, or write \"lasthop\"",
+    ))
+}
+
+/// The addresses of the hosts behind the router's link.
+fn client_addresses(scenario: &Scenario) -> Vec<Address> {
+    if scenario.host.is_empty() {
+        return vec![Address::CLIENT];
+    }
+    let behind = scenario.host.iter().filter(|(_, host)| !host.ways().is_empty());
+    behind.map(|(name, _)| address_of(scenario, name)).collect()
 }
 
 /// The error message if these queues cannot be set up: features that the kernel may lack.
@@ -65,7 +75,8 @@ impl LinuxRouter {
         new_network()?;
         sysctl("ipv4/ip_forward", "1")?;
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
-        let loss = scenario.errors.as_ref().and_then(|errors| errors.packet_error_probability);
+        let loss = scenario.linux_loss();
+        let clients = client_addresses(scenario);
         let side = |host: Host, name, path: &PathConfig, stream| -> Result<Side, Error> {
             let tun = Tun::create(name).context("cannot create a TUN device of the router")?;
             let index = if_nametoindex(name).context("cannot find a TUN device of the router")?;
@@ -75,7 +86,6 @@ impl LinuxRouter {
                 sysctl(&format!("{device}/disable_ipv6"), "1")?;
             }
             let queues = path.linux_queues(scenario.mtu);
-            let address = if host == Host::Server { Address::server(0) } else { Address::CLIENT };
             let drawn_from = seed.stream(stream).bits();
             let set_up = || {
                 netlink.configure(index, scenario.mtu.0 as u32)?;
@@ -84,7 +94,11 @@ impl LinuxRouter {
                     netlink.replace(request)?;
                 }
                 netlink.up(index)?;
-                netlink.route(index, Destination::Network(address.v4()), &[])
+                if host == Host::Server {
+                    return netlink.route(index, Destination::Any(Address::server(0).v4().into()), &[]);
+                }
+                let mut to_clients = clients.iter().map(|client| Destination::Network(client.v4()));
+                to_clients.try_for_each(|to| netlink.route(index, to, &[]))
             };
             set_up().context(needs_of(&queues))?;
             let arrivals_only = |queue: &Option<LinuxQueue>| {

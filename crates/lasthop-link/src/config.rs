@@ -114,7 +114,7 @@ impl PathConfig {
 
     /// Notes a setting of the queue that is probably unintended.
     pub fn note(&self, mtu: Bytes) -> Option<String> {
-        self.queue.cake().filter(|_| self.htb.is_none())?.note(self.link.rate, mtu)
+        self.htb.is_none().then(|| self.queue.note(self.link.rate, mtu))?
     }
 
     /// Finds faults of a direction of a last hop, with packets of up to `mtu` bytes.

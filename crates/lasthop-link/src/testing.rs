@@ -81,6 +81,7 @@ pub(crate) fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> RedC
         idle_packet_time: Some(Duration::from_millis(100)),
         avpkt: None,
         ecn: false,
+        harddrop: true,
         gentle: false,
         adaptive: false,
     }

@@ -5,6 +5,7 @@
 mod columns;
 mod interrupt;
 mod kernel;
+#[cfg_attr(not(target_os = "linux"), path = "no_live.rs")]
 mod live;
 mod packetdrill;
 mod packets;
@@ -23,7 +24,6 @@ use lasthop_core::amount::Scale;
 use lasthop_core::{
     DropCause, DropLabels, EventLabels, Failure, Fault, PacketStep, Protocol, Seed, TransportKind,
 };
-use lasthop_host::run::needs_real_hosts;
 use lasthop_link::CourseConfig;
 use lasthop_scenario::{Assumption, Estimate, Sample, Sampler, Scenario, ScenarioErrors};
 use lasthop_trace::{
@@ -190,8 +190,7 @@ impl Study {
                 );
                 return Err(self.study.error(message));
             }
-            needs_real_hosts(&cell.scenario, linux_router)
-                .map_err(|error| self.study.error(error.to_string()))
+            live::needs_real_hosts(&cell.scenario, linux_router).map_err(|error| self.study.error(error))
         });
         accepted.map_err(|errors| ScenarioError::new_err(errors.to_string()))
     }

@@ -2,11 +2,17 @@
 
 use lasthop_host::run::RunSpec;
 use lasthop_host::shell::ShellSpec;
+use lasthop_scenario::Scenario;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
 use crate::LiveError;
+
+/// Says why hosts with a real TCP cannot run a scenario.
+pub fn needs_real_hosts(scenario: &Scenario, linux_router: bool) -> Result<(), String> {
+    lasthop_host::run::needs_real_hosts(scenario, linux_router).map_err(|error| error.to_string())
+}
 
 /// Runs a program behind the last hop; returns its exit code.
 #[pyfunction]

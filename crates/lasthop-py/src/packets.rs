@@ -37,7 +37,7 @@ fn table(py: Python<'_>, packets: Packets) -> PyResult<Bound<'_, PyDict>> {
     }
     columns! {
         "Q": time_ns;
-        "I": flow seq ack bytes stamp echo sack_from sack_to;
+        "I": flow seq ack bytes digest stamp echo sack_from sack_to;
         "H": window;
         "B": flags reverse;
     }

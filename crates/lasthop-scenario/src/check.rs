@@ -6,7 +6,7 @@
 //! single run reports all faults of a file.
 
 use lasthop_core::{Bytes, Distribution, Dscp, Duration, Probability, QueueSize, Rate, UserName};
-use lasthop_tcp::InitialSsthresh;
+use lasthop_tcp::SizeLimit;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Schema;
 
@@ -117,7 +117,7 @@ const READERS: [(&str, Reader); 12] = [
     ("Duration", read::<Duration>),
     ("Rate", read::<Rate>),
     ("Bytes", read::<Bytes>),
-    ("InitialSsthresh", read::<InitialSsthresh>),
+    ("SizeLimit", read::<SizeLimit>),
     ("QueueSize", read::<QueueSize>),
     ("Dscp", read::<Dscp>),
     ("Probability", read::<Probability>),

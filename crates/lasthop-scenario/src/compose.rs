@@ -8,11 +8,12 @@ use lasthop_tcp::Profile;
 use crate::assume::{self, Assumption};
 use crate::check::{self, join, mend};
 use crate::command;
-use crate::desugar::{as_written, desugar, in_tree};
+use crate::desugar::{as_written, desugar};
 use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
 use crate::source::Sources;
+use crate::transfer;
 use crate::tree::{Entry, Node, Value, quote};
 use crate::types::Scenario;
 use crate::validate::validate;
@@ -60,11 +61,30 @@ pub fn compose(
         composed.problems.push(problem);
         return composed;
     }
-    if !desugar(&mut merged) {
+    let by_programs = match transfer::desugar(&mut merged) {
+        Ok(by_programs) => by_programs,
+        // A guess may have made the flows what they are.
+        Err(problem) => {
+            composed.problems.extend(guessed.is_empty().then_some(problem));
+            return composed;
+        }
+    };
+    let in_tree = desugar(&mut merged);
+    if !by_programs && !in_tree {
         return resolve(composed, merged, chosen, guessed, for_link);
     }
-    let guessed: Vec<String> = guessed.iter().map(|path| in_tree(path)).collect();
+    let rewritten = |path: &String| match (in_tree, by_programs) {
+        (_, false) => crate::desugar::in_tree(path),
+        (false, true) => transfer::in_program(path),
+        (true, true) => crate::desugar::in_tree(&transfer::in_program(path)),
+    };
+    let guessed: Vec<String> = guessed.iter().map(rewritten).collect();
     let mut composed = resolve(composed, merged, chosen, &guessed, for_link);
+    let as_written = |text: &str| match (in_tree, by_programs) {
+        (_, false) => as_written(text),
+        (false, true) => transfer::as_written(text),
+        (true, true) => as_written(&transfer::as_written(text)),
+    };
     for assumption in &mut composed.assumed {
         assumption.key = as_written(&assumption.key);
     }

@@ -3,7 +3,7 @@
 //! The estimates are rather too high than too low, by a factor of up to about ten. They exclude user code and
 //! real programs.
 
-use lasthop_core::{Direction, Instant, QueueSize, Segment};
+use lasthop_core::{Direction, Instant, Part, QueueSize, Segment};
 use lasthop_link::{HtbConfig, PathConfig};
 use lasthop_traffic::{Offer, Outlook, period};
 
@@ -54,15 +54,15 @@ impl Scenario {
             self.flow.iter().map(|flow| (flow, self.offer(&tree, flow))).collect();
         let mut packets = 0.0;
         for direction in [Direction::Down, Direction::Up] {
-            let ours: Vec<&Offer> = offers
-                .iter()
-                .filter(|(flow, _)| flow.direction.directions().contains(&direction))
-                .map(|(_, offer)| offer)
-                .collect();
-            let least = ours.iter().filter(|offer| offer.waiting > 0.0).map(|offer| offer.ip_bytes);
-            let carried = self.carried(direction, least.fold(f64::INFINITY, f64::min));
-            let waiting = ours.iter().map(|offer| offer.waiting).sum::<f64>().min(carried);
-            packets += SENT_AGAIN * waiting + ours.iter().map(|offer| offer.streaming).sum::<f64>();
+            let ours = || offers.iter().filter(|(flow, _)| flow.direction.directions().contains(&direction));
+            let least = ours().filter(|(_, offer)| offer.waiting > 0.0).map(|(_, offer)| offer.ip_bytes);
+            let least = least.fold(f64::INFINITY, f64::min);
+            let carried = self.carried(direction).into_iter().sum::<f64>() / 8.0 / least;
+            let passing = |(flow, offer): &(&Flow, Offer)| {
+                offer.waiting.min(self.passing(&tree, flow, direction) / 8.0 / offer.ip_bytes)
+            };
+            let waiting = ours().map(passing).sum::<f64>().min(carried);
+            packets += SENT_AGAIN * waiting + ours().map(|(_, offer)| offer.streaming).sum::<f64>();
         }
         let initial_flows: f64 = offers.iter().map(|(_, offer)| offer.flows).sum();
         packets += HANDSHAKE * initial_flows;
@@ -109,8 +109,22 @@ impl Scenario {
         flow.kind.traffic().offer(&around).times(f64::from(flow.many()))
     }
 
-    /// The number of packets of this size that all hops together carry in a direction during the run.
-    fn carried(&self, direction: Direction, ip_bytes: f64) -> f64 {
+    /// The number of bits that the slowest hop on the routes of a flow carries during the run.
+    fn passing(&self, tree: &Tree, flow: &Flow, direction: Direction) -> f64 {
+        if self.atm.is_some() {
+            return f64::INFINITY;
+        }
+        let carried = [Direction::Down, Direction::Up].map(|direction| self.carried(direction));
+        let bits = |place| {
+            let (hop, direction) = tree.at(place);
+            carried[direction as usize][hop]
+        };
+        let routes = self.routes(tree, flow, Part::Whole, direction).into_iter();
+        routes.map(|route| route.into_iter().map(bits).fold(f64::INFINITY, f64::min)).sum()
+    }
+
+    /// The number of bits that each carrier carries in a direction during the run.
+    fn carried(&self, direction: Direction) -> Vec<f64> {
         let limit = self.time_limit.as_secs_f64();
         let bits = |Carrier { rates, recorded }: Carrier| {
             let begins = rates.iter().map(|(since, _)| since.as_secs_f64().min(limit));
@@ -119,7 +133,7 @@ impl Scenario {
             let bits: f64 = pieces.map(|((_, rate), (begin, end))| (end - begin).max(0.0) * rate).sum();
             bits.max(recorded * limit)
         };
-        self.carriers(direction).into_iter().map(bits).sum::<f64>() / 8.0 / ip_bytes
+        self.carriers(direction).into_iter().map(bits).collect()
     }
 
     /// Capacity of the fastest hop for a flow's data, in bit/s.

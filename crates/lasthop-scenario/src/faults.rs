@@ -3,7 +3,6 @@
 use lasthop_core::{Direction, Faults, FlowId, Host, Place};
 
 use crate::flow::{Flow, FlowStack};
-use crate::hops::RouterImplementation;
 use crate::topology::HopKind;
 use crate::types::Scenario;
 
@@ -48,7 +47,7 @@ impl Scenario {
         let traffic = flow.traffic();
         let why = if self.atm.is_some() {
             Some("an ATM switch has no router that could lose packets by number")
-        } else if self.router.implementation == RouterImplementation::Linux {
+        } else if self.has_linux_router() {
             Some("Linux' router does not number packets, only router.implementation = \"lasthop\" does")
         } else if traffic.opens_later() {
             Some("short flows open during the run, so no list can name their packets")

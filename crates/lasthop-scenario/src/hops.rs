@@ -88,11 +88,23 @@ impl HopConfig {
         if let Some(errors) = &self.errors {
             faults.below("errors", |faults| errors.check(faults));
         }
-        faults.require(
-            self.router.implementation == RouterImplementation::Lasthop,
-            "router.implementation",
-            || "\"linux\": Linux' router needs a scenario with a single hop, [down]; leave it out".into(),
-        );
+        if self.router.implementation == RouterImplementation::Linux {
+            self.check_linux(mtu, faults);
+        }
+    }
+
+    /// Finds what Linux' router does not support.
+    fn check_linux(&self, mtu: Bytes, faults: &mut Faults) {
+        faults.require(self.medium.is_none(), "router.implementation", || {
+            "\"linux\": Linux' router has a link, but the hop has a medium; leave out one of the two".into()
+        });
+        for direction in [Direction::Down, Direction::Up] {
+            let Some(path) = self.side(direction) else { continue };
+            faults.below(direction.name(), |faults| path.check_linux(mtu, self.errors.is_some(), faults));
+        }
+        if let Some(errors) = &self.errors {
+            faults.below("errors", |faults| errors.check_linux(faults));
+        }
     }
 }
 
@@ -304,6 +316,12 @@ fn loops(hops: &Hops) -> BTreeSet<&str> {
 pub(crate) fn check(hops: &Hops, hosts: &HostsByName, mtu: Bytes, time_limit: Duration, faults: &mut Faults) {
     for (name, hop) in hops {
         faults.below(&format!("hop.{name}"), |faults| hop.check(mtu, faults));
+    }
+    let linux = hops.iter().find(|(_, hop)| hop.router.implementation == RouterImplementation::Linux);
+    if let Some((name, _)) = linux {
+        faults.require(hops.len() == 1, &format!("hop.{name}.router.implementation"), || {
+            "\"linux\": Linux' router needs a scenario with a single hop; leave it out".into()
+        });
     }
     let marked: Vec<_> = hops.iter().filter(|(_, hop)| hop.bottleneck).map(|(name, _)| name).collect();
     if let [first, second, ..] = marked[..] {

@@ -42,6 +42,7 @@ mod source;
 mod study;
 mod topology;
 mod traces;
+mod transfer;
 mod tree;
 mod types;
 mod user;

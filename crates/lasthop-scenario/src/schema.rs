@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::command;
 use crate::matrix;
 use crate::range;
+use crate::transfer;
 use crate::tree;
 use crate::types::Scenario;
 use crate::when;
@@ -61,10 +62,12 @@ pub fn json_schema() -> String {
 fn file_schema() -> Value {
     let mut scenario = SCENARIO.as_object().cloned().unwrap_or_default();
     let mut definitions = object(scenario.remove("$defs").unwrap_or_default());
+    transfer::add_kind(&mut definitions);
     flows_may_leave_out(&mut definitions);
     let mut level = partial(scenario, &mut definitions);
     if let Some(Value::Object(properties)) = level.get_mut("properties") {
         properties.insert(command::KEY.into(), command::schema());
+        properties.insert(transfer::KEY.into(), transfer::schema());
     }
     let mut properties = study_properties();
     if let Some(Value::Object(base)) = level.get("properties") {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Instant, Part, Place, Seed};
+use lasthop_core::{Direction, Duration, FlowId, FlowInfo, Host, Instant, Part, Place, Probability, Seed};
 use lasthop_link::{Capacity, ErrorConfig, MediumSetup, PathConfig};
 
 use crate::flow::{Flow, FlowStack};
@@ -228,10 +228,26 @@ impl Scenario {
         if direction == Direction::Down { down.as_mut() } else { up.as_mut() }
     }
 
+    /// True if the router of its only hop is Linux' own.
+    pub fn has_linux_router(&self) -> bool {
+        let router = self.hop.values().next().map_or(&self.router, |hop| &hop.router);
+        router.implementation == RouterImplementation::Linux
+    }
+
     /// The links down and up behind Linux' router, if the scenario uses it.
     pub fn behind_linux(&self) -> Option<[&PathConfig; 2]> {
-        let is_linux = self.router.implementation == RouterImplementation::Linux;
-        Some([self.down.as_ref()?, self.up.as_ref()?]).filter(|_| is_linux)
+        let sides = match self.hop.values().next() {
+            Some(hop) => [Direction::Down, Direction::Up].map(|direction| hop.side(direction)),
+            None => [self.down.as_ref(), self.up.as_ref()],
+        };
+        let [down, up] = sides;
+        Some([down?, up?]).filter(|_| self.has_linux_router())
+    }
+
+    /// The packet losses of Linux' router.
+    pub fn linux_loss(&self) -> Option<Probability> {
+        let errors = self.hop.values().next().map_or(&self.errors, |hop| &hop.errors);
+        errors.as_ref().and_then(|errors| errors.packet_error_probability)
     }
 
     /// The tree of its hops; without `[hop]`, it is one hop.

@@ -7,7 +7,7 @@ use lasthop_core::{Bytes, Direction, Duration, Fault, FlowInfo, Host, Instant, R
 use lasthop_link::{AtmConfig, ErrorConfig, MediumConfig, PathConfig};
 use lasthop_quic::Moves;
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings};
+use lasthop_traffic::{HttpConfig, Instance, Program, ProgramConfig, Surroundings, TransferConfig};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -221,10 +221,16 @@ impl Scenario {
     /// The first feature that the model engine does not model: the key, and a remedy.
     pub(crate) fn unmodelled(&self) -> Option<Fault> {
         let router = self.unmodelled_linux();
-        let program = self.real_program().map(|_| Fault {
-            key: "flow[0].kind".into(),
-            message: "\"program\": a real program needs real hosts; use --engine kernel or --engine live"
-                .into(),
+        let remedy = "needs real hosts; use --engine kernel or --engine live";
+        let transfer = |(index, own): (usize, &TransferConfig)| {
+            let message = format!("{:?}: a stack that is a real program {remedy}", own.stack);
+            (own.stack != "tcp").then(|| Fault { key: format!("flow[0].transfers[{index}].stack"), message })
+        };
+        let program = self.real_program().map(|program| {
+            program.transfers.iter().enumerate().find_map(transfer).unwrap_or_else(|| Fault {
+                key: "flow[0].kind".into(),
+                message: format!("\"program\": a real program {remedy}"),
+            })
         });
         let mptcp = self.flow.iter().position(|flow| flow.stack == FlowStack::Mptcp).map(|index| Fault {
             key: format!("flow[{index}].stack"),

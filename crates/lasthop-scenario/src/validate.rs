@@ -206,13 +206,28 @@ fn ends(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
                 format!("there is no host {:?}{}", other.name, suggest(&other.name, &names))
             });
         }
+        for (index, own) in program.transfers.iter().enumerate() {
+            let place = |key: &str| format!("transfers[{index}].{key}");
+            faults.require(own.host.is_some() || names.len() == 1, &place("host"), || {
+                format!("there are several hosts; name that of the client (accepted: {})", names.join(", "))
+            });
+            if let Some(host) = &own.host {
+                faults.require(names.contains(&host.as_str()), &place("host"), || {
+                    format!("there is no host {host:?}{}", suggest(host, &names))
+                });
+            }
+            faults.require(!names.contains(&own.name.as_str()), &place("name"), || {
+                format!("{:?} is already the name of a host; choose another name", own.name)
+            });
+        }
         for (index, server) in program.servers.iter().enumerate() {
             faults.require(!names.contains(&server.name.as_str()), &format!("servers[{index}].name"), || {
                 format!("{:?} is already the name of a host; choose another name", server.name)
             });
         }
     }
-    faults.require(flow.host.is_some() || names.len() == 1, "host", || {
+    let has_transfers = flow.real_program().is_some_and(|program| !program.transfers.is_empty());
+    faults.require(flow.host.is_some() || names.len() == 1 || has_transfers, "host", || {
         format!("there are several hosts; name the one at the edge (accepted: {})", names.join(", "))
     });
     faults.require(
@@ -260,7 +275,7 @@ fn access(scenario: &Scenario, flow: &Flow, faults: &mut Faults) {
     check_delay(own.delay, "access.delay", faults);
     let why = if scenario.atm.is_some() {
         Some("every flow has an access link to the ATM switch, set by access_rate and access_delay")
-    } else if scenario.router.implementation == RouterImplementation::Linux {
+    } else if scenario.has_linux_router() {
         Some("Linux' router supports no access links; write router.implementation = \"lasthop\"")
     } else if flow.traffic().opens_later() {
         Some("short flows share the LAN")

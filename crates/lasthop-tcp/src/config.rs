@@ -47,7 +47,11 @@ pub struct TcpConfig {
     /// (`tcp_init_metrics`); the first timeout is then `rto_initial`.
     pub handshake_rtt: bool,
     /// Initial slow-start threshold, while nothing is cached for the destination; at least two segments.
-    pub initial_ssthresh: InitialSsthresh,
+    pub initial_ssthresh: SizeLimit,
+    /// Memory of the socket for data that is not acknowledged (twice `SO_SNDBUF`). It includes 1280 bytes for
+    /// each segment that is not SACKed, as in Linux 4.11. An application that has filled it writes again when a
+    /// third is free. Only stack `linux-6` supports a limit.
+    pub send_buffer: SizeLimit,
     /// Duplicate ACKs, or segments SACKed, that start fast recovery.
     pub dupack_threshold: u32,
     /// With fewer than four segments outstanding and no new data to send, fast recovery starts when all but
@@ -84,10 +88,13 @@ pub struct TcpConfig {
     pub cached_initial_window: CachedInitialWindow,
     /// The algorithm that grows the window, and cuts it after signs of congestion.
     pub congestion_control: CongestionControl,
+    /// The version of `tcp_prague.c` that `congestion_control = "prague"` follows.
+    pub prague_version: PragueVersion,
     /// Segments leave at a rate instead of in bursts: at twice the window per round-trip time in slow start,
     /// later at 1.2 times that, as Linux paces a socket. BBR sets its own rate and always paces. With `"fq"`
-    /// the host's queue discipline paces; TCP passes segments to it ahead of time. Only stack `linux-6`
-    /// supports it.
+    /// the host's queue discipline paces; TCP passes segments to it ahead of time. With `"never"` not even BBR
+    /// paces, as before Linux 4.13 without `fq`, and it is the BBR of that time. Only stack `linux-6` supports
+    /// them.
     pub pacing: Pacing,
     /// The first slow start slows down when the delay grows, and resumes if the delay falls again
     /// (`HyStart++`, RFC 9406). For `reno`, and for `cubic` instead of Linux' `HyStart`, with the stack
@@ -184,6 +191,9 @@ pub enum Profile {
     /// Linux 2.6 before proportional rate reduction, with Reno growth.
     #[serde(rename = "linux-2.6")]
     Linux26,
+    /// Linux 4.11 on a host without the queue discipline `fq`: as `linux-6`, but not even BBR is paced.
+    #[serde(rename = "linux-4.11")]
+    Linux411,
     /// Linux 6.12 with its defaults (CUBIC), but without cached metrics; timers of 250 Hz.
     #[default]
     #[serde(rename = "linux-6")]
@@ -199,6 +209,7 @@ impl Profile {
         match self {
             Self::Linux24 => include_str!("../profiles/linux-2.4.toml"),
             Self::Linux26 => include_str!("../profiles/linux-2.6.toml"),
+            Self::Linux411 => include_str!("../profiles/linux-4.11.toml"),
             Self::Linux6 => include_str!("../profiles/linux-6.toml"),
             Self::Ns1998 => include_str!("../profiles/ns-1998.toml"),
         }
@@ -409,6 +420,19 @@ impl RecoveryRules {
     }
 }
 
+/// A version of the reference implementation of Prague (`MODULE_VERSION` of `tcp_prague.c` in
+/// `L4STeam/linux`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PragueVersion {
+    /// That of August 2020: the growth per second depends on the round-trip time (`prague_rtt_scaling` is off),
+    /// and the window also grows while pacing, not the window, limits the sender.
+    #[serde(rename = "0.5")]
+    V0_5,
+    /// Flows over short paths grow as if their round-trip time were 25 ms, 500 rounds after slow start.
+    #[serde(rename = "0.6")]
+    V0_6,
+}
+
 /// The algorithm that grows the window, and cuts it after signs of congestion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -425,6 +449,10 @@ pub enum CongestionControl {
     /// data that the path delivered in the shortest round-trip time. The model engine has it with the stack
     /// `linux-6` only.
     Westwood,
+    /// BIC (Xu, Harfoush and Rhee 2004), as in Linux: a binary search for the window at which segments were
+    /// lost, after a loss that cuts the window by a fifth. The model engine has it with the stack `linux-6`
+    /// only.
+    Bic,
     /// DCTCP (RFC 8257), as in Linux: marks cut the window by half of their share, and the receiver echoes
     /// each mark. It is for queues that mark early and that only DCTCP senders use. Needs `ecn`. The model
     /// engine has it with the stack `linux-6` only.
@@ -479,17 +507,15 @@ impl fmt::Display for CongestionControl {
     }
 }
 
-/// Slow-start threshold of a connection that finds no cached metrics: `"infinite"`, or a size.
+/// The initial slow-start threshold or the size of a buffer: `"infinite"`, or a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stated", into = "String")]
-pub enum InitialSsthresh {
-    /// Slow start ends with the first loss.
+pub enum SizeLimit {
     Infinite,
-    /// Slow start ends at this window.
     Bytes(Bytes),
 }
 
-/// A threshold as written. A number is accepted here, so that the parser of sizes reports its missing unit.
+/// A limit as written. A number is accepted here, so that the parser of sizes reports its missing unit.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stated {
@@ -497,7 +523,7 @@ enum Stated {
     Number(f64),
 }
 
-impl TryFrom<Stated> for InitialSsthresh {
+impl TryFrom<Stated> for SizeLimit {
     type Error = String;
     fn try_from(stated: Stated) -> Result<Self, String> {
         let text = match stated {
@@ -509,14 +535,14 @@ impl TryFrom<Stated> for InitialSsthresh {
         }
         if text.starts_with(char::is_alphabetic) {
             return Err(format!(
-                "{text:?} is not a threshold: write \"infinite\" or a size, for example \"64 KiB\""
+                "{text:?} is not a size: write \"infinite\" or a size, for example \"64 KiB\""
             ));
         }
         text.parse().map(Self::Bytes).map_err(|error: ParseError| error.to_string())
     }
 }
 
-impl fmt::Display for InitialSsthresh {
+impl fmt::Display for SizeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Infinite => f.write_str("infinite"),
@@ -525,15 +551,15 @@ impl fmt::Display for InitialSsthresh {
     }
 }
 
-impl From<InitialSsthresh> for String {
-    fn from(value: InitialSsthresh) -> Self {
+impl From<SizeLimit> for String {
+    fn from(value: SizeLimit) -> Self {
         value.to_string()
     }
 }
 
-impl JsonSchema for InitialSsthresh {
+impl JsonSchema for SizeLimit {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "InitialSsthresh".into()
+        "SizeLimit".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {

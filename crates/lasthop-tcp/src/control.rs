@@ -21,6 +21,7 @@ macro_rules! in_segments {
 mod bandwidth;
 mod bbr;
 mod bbr3;
+mod bic;
 mod bytes;
 mod cubic;
 mod dctcp;
@@ -38,12 +39,12 @@ mod user;
 mod vegas;
 mod westwood;
 
-use lasthop_core::{Duration, RandomStream, Rate, dispatched, forward};
+use lasthop_core::{Duration, EcnOption, RandomStream, Rate, Segment, dispatched, forward};
 
 use crate::algorithm::UserControl;
 use crate::clock::Tick;
 use crate::common::State;
-use crate::config::{CongestionControl, Draws, TcpConfig};
+use crate::config::{CongestionControl, Draws, Pacing, PragueVersion, TcpConfig};
 use cubic::Cubic;
 use hystart::HyStartPlusPlus;
 
@@ -101,6 +102,8 @@ pub(crate) struct Acked {
     pub at: Moment,
     /// True if it has no SACK blocks, no ECN echo and no new window (Linux: header prediction).
     pub is_predicted: bool,
+    /// Segments acknowledged in order; none if no segment was outstanding.
+    pub acknowledged: Option<u32>,
     /// Segments that have arrived, and those of them that were reported with an ECN echo.
     pub delivered: u64,
     pub delivered_ce: u64,
@@ -240,6 +243,11 @@ pub(crate) trait Controller {
         false
     }
 
+    /// True if the window also grows while pacing holds data back.
+    fn grows_while_paced(&self) -> bool {
+        false
+    }
+
     /// The maximum sending rate; none if only ACKs clock the data.
     fn pacing_rate(&self) -> Option<Rate> {
         None
@@ -300,8 +308,10 @@ pub(crate) struct Setup<'a> {
     pub ticks_per_second: u64,
     /// Payload of a full segment.
     pub segment_bytes: u32,
-    /// True if segments are paced.
-    pub is_paced: bool,
+    /// The same with its headers (`tcp_mss_to_mtu`).
+    pub packet_bytes: u32,
+    pub pacing: Pacing,
+    pub prague: PragueVersion,
     /// A user's own algorithm.
     pub code: Option<&'a UserControl>,
     draws: &'a Draws,
@@ -314,8 +324,11 @@ impl<'a> Setup<'a> {
             CongestionControl::User(code) => Some(&**code),
             _ => None,
         };
-        let (is_paced, draws) = (config.pacing.is_on(), &config.draws);
-        Self { window, ticks_per_second, segment_bytes, is_paced, code, draws }
+        let (pacing, prague, draws) = (config.pacing, config.prague_version, &config.draws);
+        let stamps = if config.timestamps { Segment::TIMESTAMPS_BYTES } else { 0 };
+        let counters = if config.accurate_ecn_option { EcnOption::BYTES } else { 0 };
+        let packet_bytes = segment_bytes + Segment::BASE_HEADER_BYTES + stamps + counters;
+        Self { window, ticks_per_second, segment_bytes, packet_bytes, pacing, prague, code, draws }
     }
 
     /// For an algorithm that draws numbers.
@@ -378,6 +391,7 @@ algorithms! {
     Cubic(Cubic<true>) = Cubic,
     Vegas(vegas::Vegas) = Vegas,
     Westwood(westwood::Westwood) = Westwood,
+    Bic(bic::Bic) = Bic,
     Dctcp(dctcp::Dctcp) = Dctcp,
     Bbr(bbr::Bbr, Box<bbr::Bbr>) = Bbr,
     Bbr3(bbr3::Bbr3, Box<bbr3::Bbr3>) = Bbr3,
@@ -412,6 +426,7 @@ impl Controller for Control {
         fn on_timeout(&mut self, at: &Moment, flight: u32, window: u32);
         fn on_persistent(&mut self, at: &Moment, window: u32);
         fn is_rate_based(&self) -> bool;
+        fn grows_while_paced(&self) -> bool;
         fn pacing_rate(&self) -> Option<Rate>;
         fn has_states(&self) -> bool;
         fn state_name(&self) -> Option<&'static str>;

@@ -68,6 +68,8 @@ pub struct Endpoint {
     handshake: Handshake,
     /// Tick at which waiting for the peer's FIN ends.
     fin_wait: Option<Tick>,
+    /// True if the peer has sent its FIN first: this end does not wait in TIME-WAIT.
+    closes_last: bool,
     /// First sequence number after everything that was put on the wire.
     transmitted: u64,
 }
@@ -102,6 +104,7 @@ impl Endpoint {
             syn_ecn: Ecn::NotEct,
             handshake: Handshake::default(),
             fin_wait: None,
+            closes_last: false,
             transmitted: 0,
             config,
         }
@@ -241,6 +244,8 @@ impl Endpoint {
         }
         match self.phase {
             Phase::Aborted => self.urgent = Some(Box::new(reset_for(segment))),
+            // No trace of the connection is left (RFC 9293, section 3.10.7.1).
+            Phase::Closed if self.closes_last => self.urgent = Some(Box::new(reset_for(segment))),
             Phase::Listen | Phase::SynSent => self.on_syn(&mut cx, segment, ecn, cache),
             Phase::SynReceived if segment.flags.contains(Flags::SYN) => {
                 self.syn_ecn = ecn;
@@ -398,8 +403,12 @@ impl Endpoint {
             self.ack_due = true;
         } else if segment.sequence_length() > 0 {
             let (rtt, rto) = self.sender.rtt_and_rto();
-            let arrival = Arrival { tick, segment, ecn, rtt, rto, fin_sent: self.sender.fin_sent() };
+            let (was_open, fin_sent) = (!self.peer_closed(), self.sender.fin_sent());
+            let arrival = Arrival { tick, segment, ecn, rtt, rto, fin_sent };
             self.ack_due |= self.receiver.on_segment(&self.config, self.clock, self.mss, &arrival);
+            if was_open && self.peer_closed() {
+                self.closes_last = !fin_sent && self.config.stack == Stack::Linux6;
+            }
         } else if self.config.counts_marks() {
             self.ack_due |= self.receiver.note_marked_ack(ecn);
         }

@@ -79,8 +79,8 @@ pub use algorithm::{Ack, CongestionAlgorithm, CongestionWindow, ControlSetup, De
 pub use clock::{TickClock, WHEEL_TURN};
 pub use common::metrics::CachedMetrics;
 pub use config::{
-    CachedInitialWindow, CongestionControl, FRtoMode, InitialSsthresh, Knobs, Pacing, Profile, RULES,
-    RecoveryRules, Rule, Stack, TcpConfig,
+    CachedInitialWindow, CongestionControl, FRtoMode, Knobs, Pacing, PragueVersion, Profile, RULES,
+    RecoveryRules, Rule, SizeLimit, Stack, TcpConfig,
 };
 pub use endpoint::{Endpoint, Phase, reset_for};
 pub use transport::Tcp;

@@ -20,6 +20,7 @@ mod recovery;
 mod rtt;
 mod sack;
 mod scoreboard;
+mod socket;
 mod timer;
 mod usage;
 
@@ -45,6 +46,7 @@ use rack::Rack;
 use recovery::Linux6Recovery;
 use rtt::Linux6RttEstimator;
 use scoreboard::{Linux6Scoreboard, Linux6Sent, Linux6SentSegment};
+use socket::Socket;
 use timer::{Alarm, Linux6Timer};
 use usage::Usage;
 
@@ -71,6 +73,8 @@ struct Counts {
 pub(crate) struct Linux6Sender {
     pub config: Rc<TcpConfig>,
     pub queue: SendQueue,
+    /// The socket, if its send buffer is limited.
+    socket: Option<Socket>,
     clock: TickClock,
     board: Linux6Scoreboard,
     rtt: Linux6RttEstimator,
@@ -120,6 +124,7 @@ impl Linux6Sender {
         }
         Self {
             queue,
+            socket: Socket::new(config.send_buffer),
             clock,
             board: Linux6Scoreboard::default(),
             rtt: Linux6RttEstimator::new(tick_us, least, initial, most),
@@ -156,8 +161,8 @@ impl Linux6Sender {
         self.control = control(&self.config, self.clock, mss);
     }
 
-    /// Queues `bytes` of application data, written `write_bytes` at a time.
-    pub fn write(&mut self, bytes: u64, write_bytes: u64) {
+    /// The socket takes `bytes` of data.
+    fn take_writes(&mut self, bytes: u64, write_bytes: u64) {
         if self.rates.is_on() {
             self.rates.set_writing(self.queue.unsent() < u64::from(self.queue.mss));
         }
@@ -166,7 +171,7 @@ impl Linux6Sender {
 
     /// No more data will be written.
     pub fn close(&mut self) {
-        if self.queue.close() {
+        if self.close_socket() && self.queue.close() {
             self.board.queue.add_fin();
         }
     }
@@ -249,6 +254,10 @@ impl Linux6Sender {
         }
         self.begin_rate();
         cx.emit(TransportEvent::Established);
+        if self.queue.unsent() == 0 {
+            // The SYN took all room.
+            self.refill();
+        }
         self.send_written(cx);
     }
 

@@ -78,7 +78,11 @@ impl SendingHalf {
 
     /// Forgets data that was written and not sent yet.
     pub fn forget_unsent(&mut self) {
-        queue!(self, queue => queue.forget_unsent());
+        match self {
+            Self::Linux2(sender) => sender.queue.forget_unsent(),
+            Self::Linux6(sender) => sender.forget_unsent(),
+            Self::Classic(sender) => sender.forget_unsent(),
+        }
     }
 
     /// Lets data written later join waiting data in segments; under classic rules it always does.

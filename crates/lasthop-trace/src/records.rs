@@ -313,6 +313,8 @@ columnar! {
         packets_out: u64 = ("packets out", "packets"),
         /// Their IP bytes.
         bytes_out: u64 = ("bytes out", "B"),
+        /// `bytes_out` / the time from the start to the end of the last flow.
+        throughput_Bps: Option<f64> = ("throughput", "B/s"),
         /// Packets lost to a full router queue.
         drops_queue: u64 = ("queue drops", "packets"),
         /// Packets dropped by RED.

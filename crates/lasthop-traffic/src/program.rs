@@ -7,6 +7,7 @@ use lasthop_core::{Bytes, Distribution, Duration, Faults, Host, Instant, News};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::transfer::{self, TransferConfig, is_host_name};
 use crate::{Action, Application, FlowConfig, HttpConfig, Offer, Outlook, Program, Surroundings, Traffic};
 
 /// Programs that communicate over the network.
@@ -26,6 +27,10 @@ pub struct ProgramConfig {
     /// ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostProgramConfig>,
+    /// The flows of kind `transfer`: lasthop runs their clients and servers instead of `command`, `hosts` and
+    /// `servers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<TransferConfig>,
     /// On the kernel engine: restart the servers only every N replications: 1 to N share the same servers, N + 1
     /// to 2 N the next, and so on. If absent, and on the live engine, each replication starts its servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,11 +94,7 @@ fn is_zero(number: &f64) -> bool {
 impl ServerConfig {
     fn check(&self, others: &[Self], faults: &mut Faults) {
         let name = self.name.as_str();
-        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let ends_well =
-            [name.bytes().next(), name.bytes().last()].into_iter().all(|end| end.is_some_and(is_word));
-        let is_name = ends_well && name.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'));
-        faults.require(is_name, "name", || {
+        faults.require(is_host_name(name), "name", || {
             "is not a host name; write lower-case letters, digits, dots and hyphens, as in \"origin\"".into()
         });
         let is_taken = name == CLIENT || others.iter().any(|other| other.name == name);
@@ -128,7 +129,7 @@ impl Traffic for ProgramConfig {
 
     fn check(&self, _mtu: Bytes, faults: &mut Faults) {
         let is_named = match self.command.first() {
-            None => !self.hosts.is_empty(),
+            None => !self.hosts.is_empty() || !self.transfers.is_empty(),
             Some(program) => !program.is_empty(),
         };
         faults.require(is_named, "command", || {
@@ -139,6 +140,8 @@ impl Traffic for ProgramConfig {
             faults.below(&format!("servers[{index}]"), |faults| server.check(others, faults));
         }
         faults.at_most(self.servers.len(), SERVERS_MAX, "servers");
+        transfer::check(&self.transfers, faults);
+        faults.at_most(self.transfers.len(), SERVERS_MAX, "transfers");
         for (key, paths) in [("write", &self.write), ("input", &self.input)] {
             for (index, path) in paths.iter().enumerate() {
                 faults.require(Path::new(path).is_absolute(), &format!("{key}[{index}]"), || {

@@ -37,6 +37,8 @@ class Scenario:
             keys: Tables, lists, texts and numbers, as `lasthop validate --schema` describes them.
             more: Further keys.
         """
+        if isinstance(keys, str | PathLike):
+            raise InputError(f"{str(keys)!r} is not a mapping of keys; lasthop.Scenario.load reads a file.")
         if both := [key for key in more if key in (keys or {})]:
             raise InputError(f"The key '{both[0]}' is both in the mapping and a keyword argument.")
         text = to_toml({**(keys or {}), **more})

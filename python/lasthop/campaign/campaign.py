@@ -17,11 +17,11 @@ import polars as pl
 
 from lasthop.campaign.capture import capturing
 from lasthop.campaign.finished import Finished
-from lasthop.campaign.inventory import Inventory, Outlook, Stopping
+from lasthop.campaign.inventory import Inventory, Outlook, Stopping, cell_folder
 from lasthop.campaign.limits import RUNS_MAX
 from lasthop.campaign.merged import manifest_of, merge
 from lasthop.campaign.plan import ChosenRun, Plan
-from lasthop.campaign.results.folder import check_folder, read_manifest, tables_are_whole
+from lasthop.campaign.results.folder import STACKS, check_folder, read_manifest, tables_are_whole
 from lasthop.campaign.results.manifest import UNTIL
 from lasthop.campaign.results.merge import DamagedBatchesError, read_runs
 from lasthop.campaign.results.shapes import Manifest
@@ -30,6 +30,7 @@ from lasthop.campaign.runner import Assignment, Ledger, Place, Work
 from lasthop.common.errors import InputError, InterruptedCampaignError, PlaceLostError
 from lasthop.common.processes import sigterm_as_ctrl_c
 from lasthop.engines.engine import WHOLE, Observation, Outcome, Request, Stop, Trace
+from lasthop.engines.programs import has_transfers
 
 PICTURED_FLOWS = 20
 """A report draws the packets of a run with at most this many flows."""
@@ -210,7 +211,8 @@ class Campaign:
     def _run_work(self, store: Store, work: Work, stop: Stop) -> Outcome:
         cell = self.plan.cells[work.unit.cell]
         alone = self.stopping is None and self.runs == 1 and not work.capture
-        request = Request(self.plan.seed, work.first, work.count, memory=work.memory)
+        logs = self.out / STACKS / cell_folder(cell) if has_transfers(cell) else None
+        request = Request(self.plan.seed, work.first, work.count, memory=work.memory, logs=logs)
         if alone and self.plan.engine.repeats(cell) and 0 < cell.flows <= PICTURED_FLOWS:
             picture = {work.first: Observation(overview=WHOLE)}
             outcome = self.plan.engine.run(cell, replace(request, observations=picture), stop=stop)

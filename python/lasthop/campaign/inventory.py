@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import polars as pl
 
+from lasthop import _core
 from lasthop.campaign.plan import FORMAT, INPUTS, Plan, Unit
 from lasthop.campaign.results.folder import TRACES
 from lasthop.campaign.results.merge import BATCH, CELL, Runs
@@ -23,6 +24,11 @@ Missing = tuple[bool, bool]
 _REMEDY = "Discard these results with --overwrite, or choose another folder with --out DIR."
 _NOWHERE = -1
 """The index of a stored piece where there is none."""
+
+
+def cell_folder(cell: _core.Cell) -> str:
+    """Return a folder name for a cell: names of levels may contain characters that file names may not."""
+    return quote(cell.key, safe="=,+ ") or "cell"
 
 
 class OtherKernelError(InputError):
@@ -158,8 +164,7 @@ class Inventory:
         """Yield the folder of each replication's captures, below `traces`, with its source and number."""
         place = (unit.set_number - 1) * len(self.plan.cells) + unit.cell
         _, source, first = self.demands[place]
-        # Names of levels may contain characters that file names may not.
-        cell = quote(self.plan.cells[unit.cell].key, safe="=,+ ") or "cell"
+        cell = cell_folder(self.plan.cells[unit.cell])
         for number in range(self.counts[place]):
             yield f"{cell}/set-{unit.set_number}/replication-{number + 1}", (source, first + number)
 

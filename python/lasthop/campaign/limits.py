@@ -5,6 +5,7 @@ They are compared with a rough upper estimate for the scenario (`crates/lasthop-
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -93,6 +94,12 @@ def size(number: float) -> str:
 
 def machine_memory() -> float:
     """Return the memory of this machine in bytes, or the limit of this process's cgroup if that is less."""
+    if sys.platform == "win32":
+        import ctypes
+
+        kilobytes = ctypes.c_ulonglong()
+        ctypes.windll.kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes))
+        return float(kilobytes.value * 1024)
     memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with suppress(OSError, ValueError):
         memory = min(memory, float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))

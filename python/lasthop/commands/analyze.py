@@ -36,21 +36,46 @@ SHOWN = [
 
 # Names of the tables, and their positions in the results of `_core.analyze`.
 TABLES = {"flows": 0, "protocols": 2, "sizes": 3}
+# Names of the tables of the logs of stacks, the default first.
+OF_LOGS = ("stack", "series", "events")
 
 
 @click.command("analyze")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--table",
-    type=Choice(list(TABLES)),
-    default="flows",
-    show_default=True,
+    type=Choice([*TABLES, *OF_LOGS]),
     help="Table to print. flows: metrics per flow and direction; protocols: packets and bytes per protocol; "
-    "sizes: histogram of packet sizes.",
+    "sizes: histogram of packet sizes. With --qlog, stack: metrics of the connection; series: values over "
+    "time; events: losses and congestion states.  [default: flows, with --qlog stack]",
+)
+@click.option(
+    "--qlog",
+    "logs",
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="Compare the log of a QUIC stack with its connection in the captures: first FILE at the end that "
+    "wrote the log, then FILE at the other end. Repeat the option for more logs.",
+)
+@click.option(
+    "--figure",
+    type=PATH,
+    metavar="FILE",
+    help="With --qlog: draw windows, round-trip times and losses, as stack and network saw them, into this "
+    "new .png, .svg or .pdf file.",
 )
 @table_out_option
 @quiet_option
-def analyze_command(*, files: tuple[Path, ...], table: str, out: Path | None, quiet: bool) -> None:
+def analyze_command(
+    *,
+    files: tuple[Path, ...],
+    table: str | None,
+    logs: tuple[Path, ...],
+    figure: Path | None,
+    out: Path | None,
+    quiet: bool,
+) -> None:
     """Compute flow metrics from packet captures.
 
     FILE is a pcap or pcapng file from any tool. Each file is analysed separately. Each flow has one line per
@@ -60,8 +85,26 @@ def analyze_command(*, files: tuple[Path, ...], table: str, out: Path | None, qu
 
     The other tables count all packets, including link-layer headers, like tshark -z io,phs and -z plen,tree.
 
+    With --qlog, lasthop finds the packets of a log in the captures. It reports which losses the stack
+    declared and which were real, how long it took to notice them, the error of its round-trip times, the
+    bytes in flight by log and network, and the size of bursts.
+
     Example: lasthop analyze server.pcapng --out flows.csv
+
+    Example: lasthop analyze server.pcapng client.pcapng --qlog server.sqlog --figure view.png
     """
+    if logs:
+        if table in TABLES:
+            raise InputError(f"--table {table} is without --qlog; choose one of {', '.join(OF_LOGS)}.")
+        from lasthop.commands.stack_logs import compare_logs
+
+        compare_logs(files, logs, table or OF_LOGS[0], out, figure, quiet=quiet)
+        return
+    if figure is not None or table in OF_LOGS:
+        raise InputError(
+            f"--{'figure' if figure else f'table {table}'} needs the log of a stack: add --qlog."
+        )
+    table = table or "flows"
     if out is not None:
         check_output(out)
     frame, remarks = analyze(files, table)

@@ -1,9 +1,14 @@
 """The commands `lasthop check` and `lasthop check run`."""
 
+from __future__ import annotations
+
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from lasthop.analysis.checks import AT_MOST
 from lasthop.analysis.claims import NOT_RUN, NOT_UPHELD, UNDECIDED
 from lasthop.commands.basic import PATH, Choice, LazyGroup
 from lasthop.commands.completion import complete_files
@@ -11,12 +16,41 @@ from lasthop.commands.judging import asked_of_judge, judging_options
 from lasthop.commands.options import COUNT, junit_option
 from lasthop.common.errors import InputError
 
+if TYPE_CHECKING:
+    from lasthop.analysis.checks.judge import Checked
+
 _PRINTED_IF_QUIET = (NOT_UPHELD, UNDECIDED, NOT_RUN)
-_AT_MOST = 1000
 
 
 def _command_for(source: str) -> str:
     return "results" if Path(source).is_dir() else "run"
+
+
+def _limit(context: click.Context) -> int | None:
+    """Return the maximum of replications with --until-decided, and otherwise `None`."""
+    until_decided, at_most = (context.params[name] for name in ("until_decided", "at_most"))
+    if at_most is not None and not until_decided:
+        raise InputError("--at-most needs --until-decided; for a fixed number, give --replications instead.")
+    if until_decided and context.params["replications"] is not None:
+        raise InputError(
+            "--until-decided chooses the number of replications; replace --replications by --at-most."
+        )
+    return (at_most or AT_MOST) if until_decided else None
+
+
+def _write_report(checked: Checked) -> Path:
+    from lasthop.analysis.claims.answers import answers
+    from lasthop.analysis.findings.analyse import analyse
+    from lasthop.campaign.results.folder import locked
+    from lasthop.present.report.page import write_outputs
+    from lasthop.studies.loading import load
+
+    loaded = load(checked.file)
+    with locked(checked.campaign.out):
+        findings = analyse(checked.campaign, loaded.assets, drawn=loaded.drawn)
+        outcomes = [judged.outcome for judged in checked.judged]
+        answered = answers(checked.claims.sentences, outcomes)
+        return write_outputs(replace(findings, claims=outcomes, answers=answered))
 
 
 @click.group(
@@ -63,7 +97,7 @@ def check_group() -> None:
     "--at-most",
     type=COUNT,
     metavar="N",
-    help=f"With --until-decided: maximum number of replications per cell.  [default: {_AT_MOST}]",
+    help=f"With --until-decided: maximum number of replications per cell.  [default: {AT_MOST}]",
 )
 @click.option(
     "--out",
@@ -87,6 +121,9 @@ def check_group() -> None:
     show_default=True,
     help="Output format. github: also print annotations, which GitHub shows at the lines of the claims.",
 )
+@click.option(
+    "--report", "reports", is_flag=True, help="Also write report.html and summary.csv to each results folder."
+)
 @judging_options
 @click.pass_context
 def check_command(
@@ -95,13 +132,12 @@ def check_command(
     *,
     files: tuple[Path, ...],
     baseline: Path | None,
-    until_decided: bool,
-    at_most: int | None,
     jobs: int | None,
     out: Path | None,
     junit_file: Path | None,
     json_file: Path | None,
     style: str,
+    reports: bool,
     quiet: bool,
     **_: object,
 ) -> int:
@@ -130,14 +166,7 @@ def check_command(
 
     if out is not None and len(files) > 1:
         raise InputError("--out holds the results of one scenario; check the files one at a time.")
-    if at_most is not None and not until_decided:
-        raise InputError("--at-most needs --until-decided; for a fixed number, give --replications instead.")
-    if until_decided and context.params["replications"] is not None:
-        raise InputError(
-            "--until-decided chooses the number of replications; replace --replications by --at-most."
-        )
-    asked = asked_of_judge(context)
-    limit = (at_most or _AT_MOST) if until_decided else None
+    asked, limit = asked_of_judge(context), _limit(context)
     ways = Ways(out, baseline, limit, jobs, quiet)
     checked = []
     for file in files:
@@ -152,11 +181,15 @@ def check_command(
             click.echo(line)
         if result.late is not None:
             click.echo(result.late, err=True)
+        if reports:
+            report = _write_report(result)
+            if not quiet:
+                click.echo(f"report: {report}")
     if json_file is not None:
         json_file.write_text(tell.as_json(checked), encoding="utf-8")
     if junit_file is not None:
         junit_file.write_bytes(tell.as_junit(checked))
     if not quiet:
-        click.echo("\n".join([tell.totals(checked), *tell.advice(checked, until_decided=until_decided)]))
+        click.echo("\n".join([tell.totals(checked), *tell.advice(checked, until_decided=limit is not None)]))
     verdicts = [judged.outcome.verdict for result in checked for judged in result.judged]
     return exit_code(verdicts, late=any(result.late for result in checked))

@@ -47,15 +47,16 @@ _SECTIONS = {
         "results": ("results:results_group", "Show, compare and query finished results."),
         "plot": ("plot:plot_command", "Draw results, or one run over time, for a paper."),
         "explain": ("explain:explain_command", "Describe in words what happened in one run."),
-        "export": ("export:export_command", "Write packets or time series of a run to files."),
+        "export": ("export:export_command", "Write packets, time series or the link of a run to files."),
         "lab": ("lab:lab_command", "Change a parameter in the browser and see what TCP does."),
     },
     "Use measurements": {
         "analyze": ("analyze:analyze_command", "Compute flow metrics from packet captures."),
-        "fit": ("fit:fit_command", "Fit a scenario to measurements of an access line."),
+        "fit": ("fit:fit_command", "Fit a scenario to measurements, or read another tool's link."),
     },
     "Use real TCP stacks and programs": {
         "shell": ("shell:shell_command", "Run a program behind an emulated last hop, once or many times."),
+        "stack": ("stack:stack_group", "List, show and try implementations of QUIC and TCP."),
         "kernel": ("kernel:kernel_group", "Build and list guest kernels for the kernel engine."),
         "packetdrill": ("packetdrill:packetdrill_command", "Run packetdrill scripts, which test TCP."),
         "crosscheck": ("crosscheck:crosscheck_command", "Compare engines on a scenario, ACK by ACK."),
@@ -99,7 +100,6 @@ class _Commands(LazyGroup):
     \b
     Exit codes: 0 success; 1 output failed; 2 invalid input; 3 live runs were too late to be valid;
     4 a claim, section, script or program failed; 5 undecided; 125 build failed; 130 interrupted.
-    Completion in bash: eval "$(_LASTHOP_COMPLETE=bash_source lasthop)"
     """,
 )
 @click.version_option(version(), "--version", "-V", prog_name="lasthop")

@@ -12,6 +12,7 @@ from lasthop.commands.options import is_given, over_option, quiet_option, snaple
 from lasthop.common.errors import InputError
 
 _PACKETS = "pcapng"
+_LIVE_TOOLS = ("tc", "mahimahi", "containerlab")
 _OF_CAPTURES = (".pcap", ".pcapng", ".cap")
 _OF_TABLES = {"step_ns": "--step", "over": "--over", "place": "--course"}
 
@@ -37,16 +38,16 @@ class _Step(click.ParamType[int]):
 @click.option(
     "--as",
     "style",
-    type=Choice([_PACKETS, "csv", "parquet"]),
-    help="Format. pcapng: packets of one run; csv, parquet: table of time series.  [default: by the suffix "
-    "of --out, else pcapng]",
+    type=Choice([_PACKETS, "csv", "parquet", *_LIVE_TOOLS]),
+    help="Format. pcapng: packets of one run; csv, parquet: table of time series; tc, mahimahi, "
+    "containerlab: the link, for live tools.  [default: by the suffix of --out, else pcapng]",
 )
 @click.option(
     "--out",
     type=PATH,
     metavar="DIR|FILE",
-    help="New folder for packets, or new file for a table. Nothing is overwritten.  [default: NAME-pcapng, "
-    "NAME.csv or NAME.parquet in the working folder]",
+    help="New folder for packets and for Mahimahi, or new file. Nothing is overwritten.  [default: "
+    "NAME-pcapng, NAME.csv, NAME.parquet, NAME-tc.sh, NAME-mahimahi or NAME.clab.yml in the working folder]",
 )
 @snaplen_option
 @click.option(
@@ -77,7 +78,7 @@ def export_command(
     quiet: bool,
     **_: object,
 ) -> None:
-    """Write packets or time series of a run to files.
+    """Write packets, time series or the link of a run to files.
 
     SOURCE is a scenario file, the name of a study, or a results folder, which determines seed and engine. The
     runs are simulated again.
@@ -110,6 +111,10 @@ def export_command(
     per time step and metric: the 'median' over the replications that have a value, and the band from 'low' to
     'high'. 'lasthop plot' draws the same with '--kind stack,fairness'.
 
+    '--as tc', '--as mahimahi' and '--as containerlab' write a hop with the directions down and up as a script
+    of tc in network namespaces, as a script of Mahimahi's shells with traces, or as a topology of containers.
+    What the tool cannot express is listed on standard error and at the beginning of the file.
+
     Example: lasthop export kulve2003 --as pcapng --only link=r1,workload=2tcp0udp,variant=dsack
     --replication 3 --out /tmp/r1
 
@@ -119,6 +124,8 @@ def export_command(
         style = {".csv": "csv", ".parquet": "parquet"}.get(out.suffix if out is not None else "", _PACKETS)
     if style == _PACKETS:
         _export_packets(context, out, quiet=quiet)
+    elif style in _LIVE_TOOLS:
+        _export_line(context, style, out, quiet=quiet)
     else:
         _export_table(context, style, out, quiet=quiet)
 
@@ -143,6 +150,23 @@ def _export_packets(context: click.Context, out: Path | None, *, quiet: bool) ->
     files = write_captures(
         run, out or Path(f"{run.plan.study.name}-pcapng"), context.params["snaplen"] or _core.SNAP_LENGTH
     )
+    if not quiet:
+        list_files(run.title, files)
+
+
+def _export_line(context: click.Context, style: str, out: Path | None, *, quiet: bool) -> None:
+    from lasthop.campaign.results.folder import is_results
+    from lasthop.exchange.writers.files import write_line
+
+    for parameter, option in (_OF_TABLES | {"snaplen": "--snaplen"}).items():
+        if is_given(context, parameter):
+            raise InputError(f"{option} is for packets or tables: leave out {option}.")
+    options = OneRunOptions.of(context)
+    from_results = is_results(Path(options.scenario))
+    run = _only_run(runs_of_source(context)) if from_results else options.choose(for_link=True)
+    files, missing = write_line(run, style, out)
+    for text in missing:
+        click.echo(f"Not expressed: {text}", err=True)
     if not quiet:
         list_files(run.title, files)
 

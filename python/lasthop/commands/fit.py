@@ -1,12 +1,19 @@
 """The command `lasthop fit`."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lasthop.commands.basic import PATH
-from lasthop.commands.options import jobs_option, quiet_option
+from lasthop.commands.options import is_given, jobs_option, quiet_option
 from lasthop.common.errors import InputError
+
+if TYPE_CHECKING:
+    from lasthop.exchange.readers.reading import Source
 
 
 @click.command("fit")
@@ -34,7 +41,10 @@ from lasthop.common.errors import InputError
 )
 @jobs_option
 @quiet_option
+@click.pass_context
 def fit_command(
+    context: click.Context,
+    /,
     *,
     files: tuple[Path, ...],
     out: Path,
@@ -44,7 +54,7 @@ def fit_command(
     jobs: int | None,
     quiet: bool,
 ) -> None:
-    """Fit a scenario to measurements of an access line.
+    """Fit a scenario to measurements, or read another tool's link.
 
     FILE is a packet capture of a transfer, from either end, or the output of iperf3 -J, flent, irtt or ping.
     lasthop estimates rate, delay, queue, loss and jitter, each with a 90 % interval, and identifies the
@@ -52,23 +62,35 @@ def fit_command(
     scenario has a factor 'line', whose levels are the best estimate and draws from the posterior
     distribution. A varying rate is written to a CSV file next to the scenario.
 
+    FILE may also describe a link: a Mahimahi trace for each direction, a script with commands of Mahimahi or
+    tc, a test of Pantheon, a configuration of rattan, or a trace and delays of LeoReplayer. Such a link is
+    taken as it is, and what has no counterpart is noted. If its name does not state what a file is, write
+    down=FILE, up=FILE or delay=FILE, and for a device of tc down:DEVICE=FILE.
+
     Example: lasthop fit download.pcapng --out my-line.toml --report my-line.html
+
+    Example: lasthop fit lte.down lte.up --out lte.toml
     """
     from lasthop.campaign.progress import progress
     from lasthop.campaign.provenance import usable_cores
     from lasthop.common.files import write_text, writing
+    from lasthop.exchange.readers.reading import is_line, source
     from lasthop.fit.fit import fit, runs_of_a_fit, ways_of
     from lasthop.fit.output import course_name, files_of, recording_name, text_of
     from lasthop.fit.output import said as value_text
     from lasthop.fit.sources import read
 
     _check(out, ".toml", "--out")
+    sources = [source(str(file)) for file in files]
+    if any(is_line(each) for each in sources):
+        _read_line(context, sources, out, quiet=quiet)
+        return
     if report is not None:
         _check(report, ".html", "--report")
     for way in ("down", "up"):
         for named in (course_name, recording_name):
             _check_new(out.with_name(named(out.stem, way)))
-    measurements = [read(file, host) for file in files]
+    measurements = [read(each.file, host) for each in sources]
     total = runs_of_a_fit(len(ways_of(measurements)))
     with progress(total, 0, quiet=quiet, doing="fitting", most=True) as advance:
         result = fit(measurements, seed=seed, jobs=jobs or usable_cores(), advance=advance)
@@ -87,6 +109,32 @@ def fit_command(
         for note in result.notes:
             click.echo(f"Note: {note}")
         click.echo(f"{out}: {result.runs} runs, {len(result.draws)} draws. Next: lasthop run {out}")
+
+
+def _read_line(context: click.Context, sources: Sequence[Source], out: Path, *, quiet: bool) -> None:
+    """Write the scenario of a link that another tool's files describe."""
+    from lasthop.common.files import write_text, writing
+    from lasthop.exchange.line import described, files_of
+    from lasthop.exchange.readers.reading import read
+
+    for parameter in ("report", "host", "seed", "jobs"):
+        if is_given(context, parameter):
+            raise InputError(
+                f"--{parameter} is for measurements, and these files describe a link; leave it out."
+            )
+    line = read(sources)
+    files = files_of(line, out, [each.file for each in sources])
+    for file in files:
+        _check_new(file)
+    for file, text in files.items():
+        with writing(file):
+            write_text(file, text)
+    if not quiet:
+        for text in described(line):
+            click.echo(text)
+        for note in line.notes:
+            click.echo(f"Note: {note}")
+        click.echo(f"{out}: from {line.source}. Next: lasthop run {out}")
 
 
 def _check(out: Path, suffix: str, option: str) -> None:

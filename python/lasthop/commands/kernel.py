@@ -15,8 +15,8 @@ def kernel_group() -> None:
     """Build and list guest kernels for the kernel engine.
 
     '--engine kernel' runs scenarios with the TCP of a Linux kernel, in virtual time. The guest is User-Mode
-    Linux, an ordinary program without privileges. Build a kernel once, from the distribution's source
-    package.
+    Linux, an ordinary program without privileges. Install a kernel with pip install 'lasthop[kernel]', or
+    build one from the distribution's source package.
 
     Example: lasthop kernel build
     """
@@ -93,7 +93,7 @@ def build_command(
 
 @kernel_group.command("list")
 def list_command() -> None:
-    """List the kernels that you have built; the last one is the default.
+    """List the kernels that you have installed or built; the last one is the default.
 
     Example: lasthop kernel list
     """
@@ -103,9 +103,14 @@ def list_command() -> None:
             if kernel.info.recipe == recipe()
             else "  (built for another version of lasthop; build it again)"
         )
-        click.echo(f"{kernel.name:<11} Linux {kernel.info.version}{state}")
+        place = "  (from an installed package)" if kernel.is_installed else ""
+        click.echo(f"{kernel.name:<11} Linux {kernel.info.version}{place}{state}")
     if not kernels():
-        click.echo(f"There is no kernel in {store()}; build one with 'lasthop kernel build'.", err=True)
+        click.echo(
+            f"No kernel is installed or in {store()}. Install one with pip install 'lasthop[kernel]', or "
+            "build one with 'lasthop kernel build'.",
+            err=True,
+        )
 
 
 @kernel_group.command("info")
@@ -137,7 +142,7 @@ def info_command(name: str | None) -> None:
 @kernel_group.command("remove")
 @click.argument("name")
 def remove_command(name: str) -> None:
-    """Remove the kernel NAME.
+    """Remove the kernel NAME that you have built.
 
     Example: lasthop kernel remove 6.12
     """

@@ -150,8 +150,18 @@ def _run_in_guest(kernel: Kernel, request: GuestRequest, pcap: Path | None) -> O
         if pcap is not None:
             pcap.mkdir(parents=True)
             guest.write_captures(pcap, 1)
+            _add_secrets(pcap)
     cores[core].close()
     return outcome
+
+
+def _add_secrets(folder: Path) -> None:
+    """Put the keys that programs have written to SSLKEYLOGFILE, if that is set, into the captures."""
+    from lasthop.common.captures import add_secrets_to_all
+
+    key_log = Path(os.environ.get("SSLKEYLOGFILE", ""))
+    if key_log.is_file():
+        add_secrets_to_all(folder, key_log.read_bytes())
 
 
 def _notes(outcome: Outcome, cpu_cost: float, quiet: bool) -> list[str]:

@@ -53,9 +53,12 @@ class OneRunOptions:
     def of(cls, context: click.Context) -> OneRunOptions:
         return cls(**{field.name: context.params[field.name] for field in fields(cls)})
 
-    def choose(self, otherwise: str = "") -> ChosenRun:
-        """Load the scenario and return the selected run; `otherwise` as in `select_cell`."""
-        study = read_study(find_scenario(self.scenario), self.points)
+    def choose(self, otherwise: str = "", *, for_link: bool = False) -> ChosenRun:
+        """Load the scenario and return the selected run; `otherwise` as in `select_cell`.
+
+        With `for_link`, the scenario needs no flows.
+        """
+        study = read_study(find_scenario(self.scenario), self.points, for_link=for_link)
         cell = select_cell(study.cells, all_levels(study), self.key, self.only, otherwise)
         return self._runs(study, [cell])[0]
 

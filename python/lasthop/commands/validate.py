@@ -47,7 +47,8 @@ def validate_command(
     For each FILE or STUDY, lasthop prints what it would run, round-trip times and the delay of full queues,
     the values that it assumes for missing keys, with reasons, and a high estimate of packets and memory per
     run. It reports all errors at once, with file, line and remedy. Like 'lasthop run', it rejects scenarios
-    that --engine cannot run or that exceed the limits. The exit code is 2 if there is any error.
+    that --engine cannot run or that exceed the limits. It also reads the scenario's claims; NAME.claims.toml
+    stands for NAME.toml. The exit code is 2 if there is any error.
 
     Example: lasthop validate kulve2003 two-flows.toml
 

@@ -10,6 +10,7 @@ ANOVA = "anova"
 CLUSTER = "cluster"
 LAB = "lab"
 SQL = "sql"
+STACKS = "stacks"
 
 
 @contextmanager

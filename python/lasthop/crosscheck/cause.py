@@ -47,6 +47,7 @@ class Kind(StrEnum):
     QUEUE = "full queue"
     RED_TIE = "RED, after a tie"
     RED = "RED"
+    AQM_TIE = "discipline, after a tie"
     AQM = "queue discipline"
     SWITCH = "ATM switch"
     LOSS = "loss on the link"
@@ -56,6 +57,10 @@ class Kind(StrEnum):
     TIMER = "sender's timer"
     WINDOW = "window"
     SENT = "sender's answer"
+
+
+TIES = frozenset({Kind.TIE, Kind.RED_TIE, Kind.AQM_TIE})
+"""Causes that depend on which of two simultaneous events comes first."""
 
 
 _ONE_HOP = {0: "down", 1: "up"}
@@ -225,7 +230,7 @@ def _kind(engines: tuple[Steps, Steps], place: Place, both: _Both) -> Kind:
     if place.kind == "queue" and not any(_reports_enqueued(engine, place) for engine in engines):
         return Kind.SWITCH
     if any(step is not None and step.decision[-1] == _AQM for step in both):
-        return Kind.AQM
+        return Kind.AQM_TIE if _queues_differed(engines, place, _time(both)) else Kind.AQM
     if left is None or right is None or left.decision[:-1] != right.decision[:-1]:
         return Kind.ORDER
     if place.kind == "link":

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.common.metrics.units import label
 from lasthop.crosscheck.align import State
-from lasthop.crosscheck.cause import Cause, Kind
+from lasthop.crosscheck.cause import TIES, Cause, Kind
 from lasthop.crosscheck.compare import COUNTS, DELAYS, Distance, FlowComparison
 
 _MAX_SEGMENTS = 6
@@ -48,6 +48,7 @@ def tell_all(comparisons: Sequence[FlowComparison]) -> Iterator[str]:
         yield f"{engines[1]} compared with {engines[0]}: {len(flows)} flows"
         if shares := _shares(flow.distance("elapsed_s") for flow in flows):
             yield f"  elapsed time: {_spread(shares)}"
+            yield from _without_ties(flows)
             yield from _medians(flows)
         for metric in DELAYS:
             if shares := _shares(flow.distance(metric) for flow in flows):
@@ -70,6 +71,13 @@ def _spread(shares: Sequence[float]) -> str:
         f"median distance {statistics.median(shares):.3%}, greatest {max(shares):.3%}, "
         f"within 0.5 % for {within} of {len(shares)}"
     )
+
+
+def _without_ties(chosen: Sequence[FlowComparison]) -> Iterator[str]:
+    """Leave out flows that differ because of a tie, if there are any: no model can agree on these."""
+    others = [flow for flow in chosen if flow.cause is None or flow.cause.kind not in TIES]
+    if len(others) < len(chosen) and (shares := _shares(flow.distance("elapsed_s") for flow in others)):
+        yield f"  the same without ties: {_spread(shares)}"
 
 
 def _medians(chosen: Sequence[FlowComparison]) -> Iterator[str]:

@@ -96,6 +96,8 @@ class Request:
     observations: Mapping[int, Observation] = field(default_factory=dict)
     records: bool = True
     memory: str | None = None
+    logs: Path | None = None
+    """The folder for the logs of transfers' stacks, with a folder for each replication, by its number."""
 
     @classmethod
     def of_one(cls, seed: int, first: int, number: int, observation: Observation) -> Self:

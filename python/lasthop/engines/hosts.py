@@ -3,10 +3,12 @@
 import itertools
 import json
 import sys
+import tempfile
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NotRequired, TypedDict, cast
 
 from lasthop import _core
@@ -14,6 +16,8 @@ from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
 from lasthop.engines.programs import ProgramFacts, columns_of, program_of, stack
 from lasthop.engines.records import TABLES, Columns
 from lasthop.engines.resolved import Flow
+from lasthop.engines.stack_views import add_keys, captured, with_metrics
+from lasthop.stacks import transfers
 
 _LATENESS = ("p50_us", "p99_us", "p999_us", "max_us")
 
@@ -88,11 +92,25 @@ class HostEngine(Engine):
         """Run replications of a program that share servers with `before` others, which are discarded."""
         count = before + len(wanted)
         start = time.monotonic()
-        results = self.run_cell(cell, request.part(wanted.start - before, count))
+        # Without a folder for logs, a temporary one: the same files make the same run.
+        with tempfile.TemporaryDirectory() as folder:
+            request = request if request.logs else replace(request, logs=Path(folder))
+            results = self._run_captured(program, cell, request.part(wanted.start - before, count))
         each_s = (time.monotonic() - start) / count
         programs = [columns_of(program, facts, each_s) for facts in results.facts["programs"]]
         results.runs.update(stack(programs))
         return results if not before else _from(results, wanted.start)
+
+    def _run_captured(self, program: Flow, cell: _core.Cell, request: Request) -> HostResults:
+        """Run replications; of transfers, a single one, whose packets are compared with the stacks' logs."""
+        if not (own := program.get("transfers")):
+            return self.run_cell(cell, request)
+        with captured(request) as watched:
+            results = self.run_cell(cell, watched)
+            flows = with_metrics(results.flows, own, watched)
+        if request.captures:
+            add_keys(request)
+        return replace(results, flows=flows)
 
 
 def _stretches(numbers: range, together: int) -> Iterator[tuple[range, int]]:
@@ -133,7 +151,7 @@ class Wanted(TypedDict):
 class RunSpec(TypedDict):
     """A request to an engine with real hosts."""
 
-    scenario: object
+    scenario: dict[str, Any]
     wanted: Wanted
     spin_us: NotRequired[int]
 
@@ -146,7 +164,11 @@ def message_of(cell: _core.Cell, request: Request) -> RunSpec:
         "count": request.count,
         "observations": request.messages(),
     }
-    return {"scenario": json.loads(cell.scenario), "wanted": wanted}
+    scenario = json.loads(cell.scenario)
+    if (program := scenario["flow"][0]).get("transfers"):
+        logs = request.logs and transfers.new_folder(request.logs / f"replication-{request.first}")
+        scenario["flow"] = [transfers.expanded(program, request.seed, logs)]
+    return {"scenario": scenario, "wanted": wanted}
 
 
 def results_of(answer: Answer) -> HostResults:

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
 
 from lasthop import _core
 from lasthop.common.errors import InputError
 from lasthop.common.metrics.dictionary import PRINTED
 from lasthop.engines.resolved import Flow, resolved
+from lasthop.stacks import transfers
 
 if TYPE_CHECKING:
     from lasthop.engines.records import Columns
@@ -79,8 +80,16 @@ class ShellRequest:
 
 
 def program_of(cell: _core.Cell) -> Flow | None:
-    """Return the flow of a cell that is a real program, if any."""
-    return next((flow for flow in resolved(cell)["flow"] if flow["kind"] == "program"), None)
+    """Return the flow of a cell that is a real program, if any; of transfers, with their stacks."""
+    program = next((flow for flow in resolved(cell)["flow"] if flow["kind"] == "program"), None)
+    if program is None or not program.get("transfers"):
+        return program
+    return cast("Flow", transfers.with_commands(program))
+
+
+def has_transfers(cell: _core.Cell) -> bool:
+    """Whether real programs carry the transfers of a cell."""
+    return any(flow.get("transfers") for flow in resolved(cell).get("flow", ()))
 
 
 class ProgramFacts(TypedDict):
@@ -94,7 +103,7 @@ class ProgramFacts(TypedDict):
 
 def columns_of(program: Flow, facts: ProgramFacts, wall_s: float) -> dict[str, list[object]]:
     """Return the columns that a program's run adds to `runs.parquet`, with one row."""
-    if facts["exit_code"] in _CANNOT_RUN:
+    if facts["exit_code"] in _CANNOT_RUN and not program.get("transfers"):
         reason = last_lines(facts["errors"])[-1]
         raise InputError(
             f"The program {program['name']} cannot be run (exit code {facts['exit_code']}): {reason}"
@@ -106,7 +115,9 @@ def columns_of(program: Flow, facts: ProgramFacts, wall_s: float) -> dict[str, l
         "program_s": facts["program_s"],
         "wall_s": round(wall_s, 6),
     }
-    if program.get("json"):
+    if program.get("transfers"):
+        own |= transfers.columns_of(transfers.results_of(program, facts["printed"]))
+    elif program.get("json"):
         own |= printed_numbers(facts["printed"], facts["exit_code"])
     return {name: [value] for name, value in own.items()}
 

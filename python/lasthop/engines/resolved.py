@@ -90,6 +90,7 @@ class Flow(TypedDict, total=False):
     keep_servers: int
     hosts: Sequence[Command]
     servers: Sequence[Command]
+    transfers: Sequence[dict[str, object]]
 
 
 class Resolved(TypedDict, total=False):

@@ -181,7 +181,7 @@ def _run(row: Row, file: Path, asked: Asked, results: Path, place: runner.Place,
     factors = list(loaded.study.factors)
     claims = loaded.claims or Claims(file, (), factors=factors)
     records = Records.read(out, factors)
-    checked = Checked(file, claims, plan, None, judge(claims, records), (), lateness(campaign))
+    checked = Checked(file, claims, campaign, None, judge(claims, records), (), lateness(campaign))
     measured = list(_measure(row, file, loaded.study, records))
     return Ran(row, file, checked, measured)
 

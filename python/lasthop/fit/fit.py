@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +14,8 @@ from lasthop.fit.course import Course
 from lasthop.fit.cross import Known
 from lasthop.fit.estimate import Estimate, estimate, transfers_of
 from lasthop.fit.infer import (
-    LEAST_LIKENESS,
     MODELS,
+    USUAL_LIKENESS,
     Inference,
     Mixture,
     most_runs,
@@ -56,9 +57,16 @@ UNINFORMATIVE = 0.6
 LEAST_PROBES = 5
 # The same for the delay if round trips are those of a busy line: from a tenth of the least to the least.
 UNINFORMATIVE_DELAY = 0.25
+# Quantiles of the round trips that a simulated transfer must have like the measured one.
+QUANTILES = (50, 75, 90)
 UNLIKE = (
-    "No simulated line behaves quite like the measured line ({way}), which has properties outside the model, "
-    "so the intervals may be too narrow. The report shows the differences."
+    "Few simulated lines deviate as much as the measured line ({way}), which may have properties outside the "
+    "model, so the intervals may be too narrow. The report shows the differences."
+)
+SEVERAL = (
+    "Several transfers shared the line ({way}). How they share it differs between equal runs, so the "
+    "intervals may be too narrow, and the congestion control and the kind of queue may be wrong. Capture one "
+    "transfer alone."
 )
 VARIED = (
     "The rate that the line left for the transfer ({}) varied, because of the link or of traffic outside the "
@@ -168,7 +176,7 @@ def _way(
     else:
         transfers, delays = from_start(transfers, delays)
     end = max(float(part.time_s[-1]) for part in transfers)
-    packets = sum(part.sent or float(part.bytes[-1]) / part.payload for part in transfers)
+    packets = sum(part.packets for part in transfers)
     until = min(0.999 * end, LONGEST_S, max(LEAST_S, end * MOST_PACKETS / max(packets, 1)))
     parts, delays = cut(transfers, delays, until)
     others, seen_at = measurement.others.get(direction), measurement.seen_at or "sender"
@@ -214,8 +222,9 @@ def fit(
     notes += [note for pair in joined for note in pair.notes()] + apart
     notes.append(_delay_note(results))
     notes += _at_once(fits)
+    notes += [SEVERAL.format(way=way.direction) for way in ways if overlap(way.transfers)]
     notes += [VARIED.format(way.direction, way.observed.covered_share) for way in ways if way.observed.varied]
-    notes += [UNLIKE.format(way=result.direction) for result in results if result.likeness < LEAST_LIKENESS]
+    notes += [UNLIKE.format(way=result.direction) for result in results if result.likeness < USUAL_LIKENESS]
     return Fit(
         measurements=tuple(measurements),
         parameters=tuple(parameters),
@@ -246,6 +255,12 @@ def _at_once(fits: Sequence[_WayFit]) -> list[str]:
         "fitted as if it were alone. The intervals may be too narrow, because round trips include the queues "
         "of both directions. Capture the transfers one after the other."
     ]
+
+
+def overlap(transfers: Sequence[Transfer]) -> bool:
+    """Return whether any two of the transfers ran at the same time."""
+    times = sorted((float(part.time_s[0]), float(part.time_s[-1])) for part in transfers)
+    return any(second[0] < first[1] for first, second in itertools.pairwise(times))
 
 
 def _delay_note(results: Sequence[_Result]) -> str:
@@ -345,9 +360,13 @@ def _result(
     keys: list[Keys] = [
         line_keys(row, model, way.direction, way.observed) for row, model in zip(values, models, strict=True)
     ]
+    # Counters have smoothed round trips, which runs do not have.
+    if way.measurement.kind == "capture" and far_from(check, packet_ms(middle[_RATE])):
+        result = replace(result, likeness=0.0)
+    words = _words(way, result, refused)
     parameters = (
-        *_numbers(way, result, rows, middle, refused),
-        *_words(way, result, refused),
+        *_numbers(way, result, rows, middle, refused, doubtful=words[0].value is None),
+        *words,
         *_observations(way, stall_draws),
     )
     shift = inference.setting.shift_s(values[0]["rtt"])
@@ -358,6 +377,21 @@ def _result(
     return _Result(
         way.direction, parameters, keys, (check,), result.runs, course, others, recording, result.likeness
     )
+
+
+def far_from(check: Check, packet: float) -> bool:
+    """Return whether the measured round trips are far outside those of the simulated transfers.
+
+    Compared are quantiles. Far is as much beyond their range as this is wide, and at least one packet's time
+    (`packet`, in ms): about four standard deviations for the usual number of transfers.
+    """
+    if not len(check.measured.rtt_ms) or not all(len(one.rtt_ms) for one in check.simulated):
+        return False
+    measured = np.percentile(check.measured.rtt_ms, QUANTILES)
+    simulated = np.array([np.percentile(one.rtt_ms, QUANTILES) for one in check.simulated])
+    low, high = simulated.min(axis=0), simulated.max(axis=0)
+    margin = np.maximum(high - low, packet)
+    return bool(((measured < low - margin) | (measured > high + margin)).any())
 
 
 def _observations(way: Way, stall_draws: dict[str, Floats]) -> list[Parameter]:
@@ -414,7 +448,7 @@ def unidentified(first: Estimate, result: Mixture) -> dict[str, str]:
     if any(part.model.endless for part in result.parts):
         refused.setdefault("buffer", AT_RANDOM)
         # Without drops by a queue, its discipline is unknown.
-        if any(part.model.queue != best.model.queue for part in result.parts):
+        if best.model.endless or any(part.model.queue != best.model.queue for part in result.parts):
             refused.setdefault("queue", AT_RANDOM)
     for name, share in zip(best.names, best.shares, strict=True):
         if name == "rtt" and share > UNINFORMATIVE_DELAY and first.loaded:
@@ -442,8 +476,13 @@ def assumed_buffer(values: dict[str, float], first: Estimate) -> float:
 
 
 def _numbers(
-    way: Way, result: Mixture, rows: Floats, middle: Floats, refused: dict[str, str]
+    way: Way, result: Mixture, rows: Floats, middle: Floats, refused: dict[str, str], *, doubtful: bool
 ) -> list[Parameter]:
+    """Return the numbers with their intervals.
+
+    Without a congestion control, the models may all be wrong, and the rate with them (`doubtful`). Its
+    interval then spans what the spacing of packets shows, too.
+    """
     source = way.source
     numbers = []
     for place, (name, unit) in enumerate(UNITS.items()):
@@ -464,7 +503,10 @@ def _numbers(
         value = float(middle[place])
         if value == 0:
             high = max(high, _largest_hidden(name, way.first))
-        ends = min(low, value), max(high, value)
+        within = [value]
+        if name == "rate" and doubtful:
+            within += [way.first.rate * (1 + error * MODEL_ERROR["rate"]) for error in (-1.645, 1.645)]
+        ends = min(low, *within), max(high, *within)
         numbers.append(Parameter(public, key, unit, value, *ends, source=source))
     return numbers
 

@@ -59,6 +59,8 @@ AGAIN = 2
 LEAST_HALF = {"rate": 0.004, "rtt": 0.004, "buffer": 0.03, "loss": 0.3, "jitter": 0.2, "line": 0.05}
 # The same for a queue, in packets.
 LEAST_PACKETS = 1.5
+# The longest queue, in packets: with MOST_PACKETS compared, a longer one behaves the same.
+LONGEST_QUEUE = 20_000
 
 
 @dataclass(frozen=True)
@@ -238,8 +240,8 @@ def without_unlikely(chances: Floats, likenesses: Sequence[float]) -> Floats:
 
 
 def _whole_packets(lengths: Floats) -> Floats:
-    """Round logarithms of queue lengths to those of whole packets, at least 1."""
-    rounded: Floats = np.log(np.maximum(np.round(np.exp(lengths)), 1))
+    """Round logarithms of queue lengths to those of whole packets, from 1 to the longest queue."""
+    rounded: Floats = np.log(np.clip(np.round(np.exp(lengths)), 1, LONGEST_QUEUE))
     return rounded
 
 

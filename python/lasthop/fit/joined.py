@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
+from lasthop.common.captures import Columns, packets_of
 from lasthop.fit.line import OTHER
 from lasthop.fit.measurement import Bools, Direction, Floats, Ints, Measurement
 from lasthop.fit.posterior import Parameter, Source
-from lasthop.fit.sources.capture import Columns, larger_way, packets_of
+from lasthop.fit.sources.capture import larger_way
 
 # The least number of packets in both captures.
 LEAST = 100

@@ -85,24 +85,21 @@ class Setting:
         tcp["receive_window_max"] = max(64, min(30_000, -(-window // first.payload))) if window else 30_000
         if first.overhead < 52:
             tcp["timestamps"] = False
-        flows = [
-            self._flow(number, transfer, values["rtt"] / 1e3)
-            for number, transfer in enumerate(self.transfers, 1)
-        ]
+        rtt_s = values["rtt"] / 1e3
+        flows = [self._flow(number, transfer, rtt_s) for number, transfer in enumerate(self.transfers, 1)]
         flows += self.observed.flows(self.direction, self.shift_s(values["rtt"]))
         return {"mtu": f"{max(first.packet, 296)} B", "tcp": tcp, "flow": flows}
 
     def _flow(self, number: int, transfer: Transfer, rtt_s: float) -> dict[str, object]:
-        """Return a flow that covers the deliveries of a transfer, and ends a little later."""
+        """Return a flow with the bytes of a transfer that ended, or one that goes on as it did."""
         first, last = float(transfer.time_s[0]), float(transfer.time_s[-1])
-        more = 2 * rtt_s if last < 0.98 * self.until_s else 2 * rtt_s + 1
-        return {
-            "kind": "bulk-tcp",
-            "name": f"transfer-{number}",
-            "direction": self.direction,
-            "start": f"{max(0.0, first):.6f} s",
-            "duration": f"{max(0.05, min(self.until_s, last) - first) + more:.6f} s",
-        }
+        flow: dict[str, object] = {"kind": "bulk-tcp", "name": f"transfer-{number}"}
+        flow |= {"direction": self.direction, "start": f"{max(0.0, first):.6f} s"}
+        if last < self.until_s:
+            flow["bytes"] = f"{max(1, round(float(transfer.bytes[-1])))} B"
+        else:
+            flow["duration"] = f"{max(0.05, self.until_s - first) + 2 * rtt_s + 1:.6f} s"
+        return flow
 
 
 def line_keys(

@@ -67,6 +67,11 @@ class Transfer:
         return self.mss or 1448
 
     @property
+    def packets(self) -> float:
+        """Data packets sent, estimated from the bytes if the file does not count them."""
+        return self.sent or float(self.bytes[-1]) / self.payload
+
+    @property
     def packet(self) -> int:
         """Bytes of a full packet with its headers."""
         return self.payload + self.overhead

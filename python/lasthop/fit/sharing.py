@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from lasthop.fit.estimate import transfers_of
 from lasthop.fit.measurement import Delays, Direction, Floats, Measurement
 
 Queues = Literal["one", "own"]
@@ -20,6 +21,8 @@ VARIES_MS, VARIES_PACKETS = 2.0, 2.0
 LITTLE, MOST = 0.35, 0.65
 # The largest distance in time of compared round trips.
 NEAR_S = 0.1
+# With a larger share of losses, too many round trips include repairs.
+MOST_LOST = 0.05
 
 Trips = tuple[Floats, Floats]
 
@@ -29,7 +32,7 @@ def queues(
 ) -> Queues | None:
     """Judge from the flows of a capture and from concurrent probes; `None` if this is impossible."""
     flows = list(_flows(capture, direction))
-    if not flows:
+    if not flows or _lost(capture, direction) > MOST_LOST:
         return None
     flows.sort(key=lambda trips: -len(trips[0]))
     results = [
@@ -52,6 +55,12 @@ def _flows(capture: Measurement, direction: Direction) -> Iterator[Trips]:
         own = delays.whose == number
         if transfer.direction == direction and own.any():
             yield delays.time_s[own], delays.rtt_ms[own]
+
+
+def _lost(capture: Measurement, direction: Direction) -> float:
+    """Return the share of lost packets."""
+    transfers = transfers_of(capture.transfers, direction)
+    return sum(len(one.lost_s) for one in transfers) / sum(one.packets for one in transfers)
 
 
 def _probes(capture: Measurement, other: Measurement) -> Iterator[Trips]:

@@ -77,8 +77,13 @@ def find_study(name: str) -> Path:
 
 
 def find_scenario(name: str) -> Path:
-    """Return the scenario file for a command's argument, which is a file or the name of a study."""
+    """Return the scenario file for a command's argument, which is a file or the name of a study.
+
+    A file of claims, `NAME.claims.toml`, stands for its scenario, `NAME.toml`.
+    """
     file = Path(name)
+    if name.endswith(".claims.toml"):
+        return file.with_name(f"{file.name.removesuffix('.claims.toml')}.toml")
     return file if file.suffix == ".toml" or file.is_file() else find_study(name) / SCENARIO_FILE
 
 

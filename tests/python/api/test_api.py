@@ -81,6 +81,8 @@ def test_keyword_arguments_are_keys_too() -> None:
     assert lasthop.Scenario(rest, replications=5).replications == 5
     with pytest.raises(lasthop.InputError, match="'name' is both in the mapping and a keyword argument"):
         lasthop.Scenario(KEYS, name="other")
+    with pytest.raises(lasthop.InputError, match=r"not a mapping of keys; lasthop\.Scenario\.load"):
+        lasthop.Scenario("queue.toml")  # type: ignore[arg-type]
 
 
 def test_a_study_is_loaded_by_its_name() -> None:

@@ -58,6 +58,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "crosscheck": TWO_FLOWS,
     "packetdrill": [str(SCRIPT), "--stack", "linux-6"],
     "results metrics": [],
+    "stack show": ["ngtcp2"],
+    "stack try": ["ngtcp2"],
     "kernel build": [],
 }
 """Further arguments of each command that takes a place from the user; `finished` are results of `EXAMPLE`."""
@@ -66,6 +68,7 @@ NO_PLACES = {
     "check baseline remove",
     "example list",
     "example show",
+    "stack list",
     "study list",
     "kernel info",
     "kernel list",

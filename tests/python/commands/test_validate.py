@@ -209,3 +209,16 @@ def test_round_trips_products_and_queues_are_shown_in_time(
     )
     assert "long: 180.0 ms without queueing; x 10.0 Mbit/s down = 225.0 kB" in several
     assert "short-1, short-2 and short-3: 60.0 ms" in several
+
+
+def test_claims_are_read_and_a_file_of_claims_stands_for_its_scenario(
+    lasthop_main: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = '[[claim]]\nid = "c"\ntext = "t"\nholds = "elapsed_s < 5"\n'
+    Path("up.toml").write_text('extends = "gprs"\n', encoding="utf-8")
+    Path("up.claims.toml").write_text(claim, encoding="utf-8")
+    assert lasthop_main("validate", "up.claims.toml") == 0
+    assert capsys.readouterr().out.startswith("up.toml: up, 1 cell x 1 replication")
+    Path("up.claims.toml").write_text(claim.replace("< 5", "<"), encoding="utf-8")
+    assert lasthop_main("validate", "up.claims.toml") == 2
+    assert "Error: up.claims.toml:2: claim c: holds: " in capsys.readouterr().err

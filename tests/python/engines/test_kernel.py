@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import polars as pl
@@ -33,7 +33,7 @@ from lasthop.engines.kernel.build import Wanted, build
 from lasthop.engines.kernel.changes import _replace
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.engines.kernel.source import find_source
-from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, store
+from lasthop.engines.kernel.store import Info, Kernel, find_kernel, kernels, recipe, save, store
 from long_tests import GUEST
 from test_live_run import ATM, DOWNLOAD, PAGE, SCENARIO, STREAM
 from tools import require_tools, tshark
@@ -333,6 +333,13 @@ def test_a_guest_that_dies_is_reported_with_its_console(
     assert_no_guests(own_kernel)
 
 
+def test_a_system_without_ptrace_is_told_what_to_allow() -> None:
+    with boot.memory_file("console", b"ptrace: Operation not permitted\n") as console:
+        reason = boot.with_console("it ended with code 1", console)
+    assert "ptrace: Operation not permitted" in reason
+    assert "kernel.yama.ptrace_scope must be 0 or 1" in reason
+
+
 BATCH = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -577,5 +584,47 @@ def test_kernels_of_versions_that_say_more_of_them_are_listed(
     (folder / "linux").touch()
     info = Info("9.1.1", "linux-source-9.1", None, "a digest", "gcc", 1.0, seccomp=True)
     (folder / "info.json").write_text(json.dumps({**asdict(info), "colour": "blue"}), encoding="utf-8")
-    (kernel,) = kernels()
+    (kernel,) = (one for one in kernels() if not one.is_installed)
     assert kernel.info == info
+
+
+def packaged(folder: Path, release: str, recipe: str) -> Path:
+    """A kernel as scripts/kernel-wheel packs it, in an environment of its own."""
+    place = folder / "lasthop_kernels" / release
+    place.mkdir(parents=True)
+    (place / "linux").touch()
+    info = Info(f"{release}.1", f"linux-source-{release}", None, recipe, "gcc", 1.0, seccomp=True)
+    (place / "info.json").write_text(json.dumps(asdict(info)), encoding="utf-8")
+    return place
+
+
+def test_kernels_of_several_packages_and_the_store_are_found_and_the_store_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for release in ("9.1", "9.2"):
+        packaged(tmp_path / release, release, recipe())
+        monkeypatch.syspath_prepend(tmp_path / release)
+    installed = kernels()
+    assert [(kernel.name, kernel.is_installed) for kernel in installed] == [("9.1", True), ("9.2", True)]
+    built = save("9.1", installed[0].program, installed[0].folder / "info.json", installed[0].info)
+    assert find_kernel("9.1") == built
+    assert not built.is_installed
+    # Out of date, the kernel of the store serves no longer, but the package's does.
+    save("9.1", installed[0].program, built.options, replace(built.info, recipe="older"))
+    assert find_kernel("9.1") == installed[0]
+
+
+def test_an_installed_kernel_is_not_removed_but_named_in_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    place = packaged(tmp_path, "9.1", "older")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert lasthop_main("kernel", "list") == 0
+    assert "9.1         Linux 9.1.1  (from an installed package)  (" in capsys.readouterr().out
+    assert lasthop_main("kernel", "remove", "9.1") == 2
+    assert "pip uninstall" in capsys.readouterr().err
+    assert (place / "linux").is_file()
+    assert lasthop_main("kernel", "info", "9.1") == 2
+    assert "pip install --upgrade 'lasthop[kernel]'" in capsys.readouterr().err

@@ -387,3 +387,47 @@ def test_the_model_sends_packets_of_classes_in_each_other_when_linux_does(
     assert rows["queue_delay_median_distance"].abs().max() < 1e-4  # type: ignore[operator]
     assert rows["data_drops_queue_more"].to_list() == [0] * 3
     assert rows["same_acks"].equals(rows["acks"])
+
+
+HOSTS = {"a": 1, "b": 2, "c": 4, "d": 8}
+"""Number of flows of each host."""
+
+
+@pytest.mark.parametrize(
+    ("isolation", "direction", "shares"),
+    [
+        ("triple-isolate", "down", [1, 1, 1, 1]),
+        ("dual-dsthost", "down", [1, 1, 1, 1]),
+        ("dual-srchost", "down", [1, 2, 4, 8]),
+        ("dual-srchost", "up", [1, 1, 1, 1]),
+        ("flows", "down", [1, 2, 4, 8]),
+    ],
+)
+def test_cake_of_linux_and_of_the_model_share_alike_among_hosts(
+    kernel: Kernel, tmp_path: Path, isolation: str, direction: str, shares: list[int]
+) -> None:
+    cake = (
+        f'queue = {{ discipline = "cake", limit = "32 MB", rate = "2 Mbit/s", isolation = "{isolation}" }}\n'
+    )
+    link = 'link = { rate = "1 Gbit/s", delay = "10 ms", send_buffer = "3000 B", release = "serialised" }\n'
+    flows = (
+        f'[host.{name}]\n[[flow]]\nkind = "constant-udp"\nname = "{name}"\nhost = "{name}"\n'
+        f'rate = "1 Mbit/s"\npayload = "1000 B"\ncount = {count}\ndirection = "{direction}"\n'
+        'duration = "5 s"\nstart = { distribution = "uniform", min = "0 s", max = "0.2 s" }\n'
+        for name, count in HOSTS.items()
+    )
+    file = tmp_path / "hosts.toml"
+    file.write_text(
+        'seed = 1\ntime_limit = "5 s"\nmeasure = { from = "1 s", until = "5 s" }\n'
+        'router.implementation = "linux"\ntcp.profile = "linux-6"\n'
+        f"[down]\n{cake}{link}[up]\n{cake}{link}" + "".join(flows)
+    )
+    (cell,) = _core.load(str(file)).cells
+    rates = [
+        pl.DataFrame(records).group_by("host").agg(pl.col("throughput_Bps").sum()).sort("host")
+        for records in (cell.run(1, 1, 1).flows, KernelEngine(kernel).run_cell(cell, Request(1, 1, 1)).flows)
+    ]
+    model, linux = (rate["throughput_Bps"].to_list() for rate in rates)
+    assert model == pytest.approx(linux, rel=0.02)
+    total = sum(linux)
+    assert [rate / total for rate in linux] == pytest.approx([s / sum(shares) for s in shares], rel=0.02)

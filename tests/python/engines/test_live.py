@@ -75,6 +75,12 @@ def serve(port: int, reply: str) -> str:
     return f"exec {sys.executable} -c '{source}'"
 
 
+def with_etc(folder: Path) -> tuple[str, ...]:
+    """Return the prefix of a command that sees a folder as /etc, in a user namespace, where it may mount."""
+    mounts = ("unshare", "--user", "--map-root-user", "--mount")
+    return (*mounts, "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', str(folder))
+
+
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + DEADLINE_S
     while not condition():
@@ -284,6 +290,19 @@ def test_a_server_that_cannot_start_is_an_error() -> None:
         "server: no such file",
         "Error: the command of server ended with exit code 3 before it accepted connections",
     ]
+
+
+def test_without_a_file_for_the_names_of_hosts_no_program_starts(tmp_path: Path) -> None:
+    prefix = with_etc(tmp_path)
+    arguments = ("--link", "none", "--quiet", "--server", serve(8000, 'b"hello"'), "--")
+    done = run_shell(*arguments, "echo", "started", prefix=prefix)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no /etc/hosts" in done.stderr
+    (tmp_path / "hosts").touch()
+    # There is no resolv.conf either, which names in `hosts` do not need.
+    done = run_shell(*arguments, *program(fetch(8000)), prefix=prefix)
+    assert done.stdout.endswith("hello\n"), done.stderr
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("hosts", "")]
 
 
 def test_an_ordinary_user_can_use_it() -> None:

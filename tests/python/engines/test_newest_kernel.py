@@ -59,7 +59,7 @@ def seccomp(cache: Path) -> Kernel:
 @pytest.fixture(scope="module")
 def traced(seccomp: Kernel) -> Kernel:
     """The same kernel, tracing its processes with ptrace."""
-    return save("traced", seccomp.program, replace(seccomp.info, seccomp=False))
+    return save("traced", seccomp.program, seccomp.options, replace(seccomp.info, seccomp=False))
 
 
 def test_it_says_what_it_can_do(seccomp: Kernel) -> None:

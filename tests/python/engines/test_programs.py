@@ -25,7 +25,7 @@ from lasthop.engines.kernel import guest_programs
 from lasthop.engines.kernel.store import Kernel
 from long_tests import GUEST
 from test_kernel import assert_no_guests, guests, own_kernel  # noqa: F401
-from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve, wait_until
+from test_live import NOBODY, fetch, program, python_for_everyone, run_shell, serve, wait_until, with_etc
 
 
 def run_guest(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -218,6 +218,17 @@ def test_several_servers_have_names_and_addresses_and_reach_each_other_without_t
     sent = re.search(r"^down +(\d+)", done.stderr, re.MULTILINE)
     assert sent is not None
     assert int(sent[1]) < 8, "only the client's connection crosses the last hop"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_names_resolve_in_a_root_file_system_without_a_file_for_them(tmp_path: Path) -> None:
+    done = run_shell(
+        *("--engine", "kernel", "--link", "none", "--quiet", "--server", serve(80, 'b"hello"'), "--"),
+        *program(fetch(80)),
+        prefix=with_etc(tmp_path),
+    )
+    assert done.stdout.endswith("hello\n"), done.stderr
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.long(covers=GUEST, seconds=14)

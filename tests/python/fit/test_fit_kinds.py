@@ -83,8 +83,12 @@ def test_the_rate_of_a_policer_is_found_whatever_the_rate_of_its_line(tmp_path: 
 @pytest.mark.long(covers=("python/lasthop/fit", *ENGINE), seconds=25)
 def test_a_control_that_is_not_compared_is_not_taken_for_another(tmp_path: Path) -> None:
     text = CUBIC_LINE.format(link="").replace("[tcp]", '[tcp]\ncongestion_control = "vegas"')
-    control, queue = map(fitted(tmp_path, text, "server").parameter, ("control", "queue"))
+    rate, control, queue = map(fitted(tmp_path, text, "server").parameter, ("rate", "control", "queue"))
     assert control is not None
     assert queue is not None
+    assert rate is not None
+    assert rate.low is not None
+    assert rate.high is not None
+    assert rate.low <= 8.0 <= rate.high
     assert control.value is None or (control.probability or 1.0) < 0.9
     assert queue.value is None

@@ -14,7 +14,7 @@ from made import LINE, captured, measured
 from lasthop.common.errors import InputError
 from lasthop.fit.abc import Posterior, likeness, posterior, probabilities
 from lasthop.fit.estimate import Estimate, estimate
-from lasthop.fit.fit import fit, unidentified, ways_of
+from lasthop.fit.fit import far_from, fit, overlap, unidentified, ways_of
 from lasthop.fit.infer import (
     Box,
     Inference,
@@ -28,7 +28,7 @@ from lasthop.fit.infer import (
 from lasthop.fit.line import Model, Setting, line_keys, simulate
 from lasthop.fit.measurement import Delays, Measurement, Transfer
 from lasthop.fit.output import said, text_of
-from lasthop.fit.posterior import Fit, Parameter, Source
+from lasthop.fit.posterior import Check, Fit, Parameter, Series, Source
 from lasthop.fit.sources import read
 from lasthop.fit.summary import at_first, summarise, unevenness
 from lasthop.scenario.points import parse_study
@@ -126,6 +126,31 @@ def test_the_true_line_run_again_is_seen_as_it_was_measured(tmp_path: Path, end:
     assert summarise(*seen, again.view) == pytest.approx(again.observed, abs=1e-6)
 
 
+SECOND = '[[flow]]\nkind = "bulk-tcp"\nname = "second"\nstart = "1 s"\nduration = "5 s"\n'
+
+
+@pytest.mark.parametrize("end", ["server", "client"])
+def test_a_transfer_that_ended_before_another_ends_in_runs_with_as_many_bytes(
+    tmp_path: Path, end: str
+) -> None:
+    text = f'{LINE}duration = "3 s"\n{SECOND}'
+    (one,) = ways_of([read(captured(tmp_path / "made", text, end), "10.0.1.1")])
+    setting = Setting(one.transfers, "down", one.measurement.seen_at, one.until_s)  # type: ignore[arg-type]
+    runs = [simulate(setting, TRUE | {"rate": rate}, CUBIC, 1).transfers for rate in (4.0, 5.0, 6.0)]
+    assert [float(run[0].bytes[-1]) for run in runs] == pytest.approx([one.transfers[0].bytes[-1]] * 3, abs=1)
+    ends = [float(run[0].time_s[-1]) for run in runs]
+    assert ends[0] > ends[1] > ends[2]
+    assert ends[1] == pytest.approx(one.transfers[0].time_s[-1], abs=0.1)
+    assert all(run[1].time_s[-1] > one.until_s for run in runs)
+
+
+def test_transfers_overlap_if_one_begins_before_another_ends() -> None:
+    first, second = (replace(transfer(), time_s=np.array(times)) for times in ([0.0, 3.0], [2.0, 4.0]))
+    assert overlap([second, first])
+    assert not overlap([first, replace(second, time_s=second.time_s + 1)])
+    assert not overlap([first])
+
+
 def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() -> None:
     lossy = Model("reno", "drop-tail", lossy=True)
     assert twins_of(lossy) == [replace(lossy, endless=True)]
@@ -144,6 +169,7 @@ def test_losses_of_another_cause_leave_room_for_a_queue_that_never_overflowed() 
     )
     # A queue that never dropped does not show what it drops by either.
     assert "queue" not in unidentified(first, Mixture(tuple(parts), {}, 1))
+    assert "queue" in unidentified(first, Mixture(tuple(reversed(parts)), {}, 1))
     codel = replace(parts[0], model=Model("reno", "codel", lossy=True))
     assert "queue" in unidentified(first, Mixture((codel, *parts), {}, 1))
     assert "queue" not in unidentified(first, Mixture((codel, parts[0]), {}, 1))
@@ -202,6 +228,33 @@ def test_queues_are_drawn_in_whole_packets_and_not_fewer_than_three() -> None:
     assert not np.allclose(drawn[:, 0], np.round(drawn[:, 0]))
     sure = Posterior(np.log([[4.0, 8.0]] * 4), np.ones(4))
     assert {7, 8, 9} <= {round(packets) for packets in np.exp(box.narrowed(sure).points(32, 1))[:, 1]}
+
+
+def test_round_trips_far_from_those_of_the_simulated_transfers_are_noticed() -> None:
+    # Unseen traffic on a short queue looks like a policer, but a quarter of the packets waited for it.
+    def series(*trips: float) -> Series:
+        none = np.empty(0)
+        return Series(none, none, none, np.repeat(trips, 10))
+
+    simulated = tuple(series(76, 77 + more, 78 + more, 79 + more, 80 + more) for more in (0.0, 1.0, 2.0))
+    for trips, far in (
+        ((76, 78, 79, 80, 81), False),
+        ((76, 79, 80, 90, 120), True),
+        ((70, 71, 72, 73, 74), True),
+    ):
+        assert far_from(Check("line.pcap", "down", series(*trips), simulated), 3.0) == far
+    # A packet's time more or less is a queue of one packet more or less.
+    assert not far_from(Check("line.pcap", "down", series(70, 71, 72, 73, 74), simulated), 12.0)
+
+
+def test_no_queue_is_longer_than_the_packets_that_are_compared() -> None:
+    # While the data do not limit it, each round may make it many times as long; runs refuse millions.
+    first = Estimate(18.0, 68.0, 1096.0, 0.07, 0.0, 6400, 439)
+    box = Box.around(first, ["rate", "buffer"], "drop-tail")
+    endless = Posterior(np.log([[18.0, 1e9]] * 4), np.ones(4))
+    for _ in range(5):
+        box = box.narrowed(endless)
+    assert np.exp(box.points(32, 1))[:, 1].max() == pytest.approx(20_000)
 
 
 def test_a_wait_for_a_repair_is_no_wait_in_the_queue() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made import CUBIC_LINE, captured, is_udp, without
 
+from lasthop.fit import sharing
 from lasthop.fit.course import LEAST_COVERED
 from lasthop.fit.fit import fit, ways_of
 from lasthop.fit.line import Model, Setting, line_keys, simulate
@@ -107,7 +108,7 @@ def test_traffic_of_others_is_told_from_a_slower_link(tmp_path: Path, end: str, 
     length = found.cross.end_s - found.cross.start_s
     # 1000 bytes have 28 of headers. What the queue drops is missing, and a sender sees repairs, not arrivals.
     assert length @ found.cross.rate / length.sum() == pytest.approx(4.1, rel=0.06)
-    assert length.sum() == pytest.approx(3, rel=0.35 if end == "server" else 0.05)
+    assert length.sum() == pytest.approx(3, rel=0.4 if end == "server" else 0.05)
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -224,6 +225,16 @@ def test_flows_show_whether_each_has_a_queue_of_its_own(
     )
     found = ways_of([read(captured(tmp_path / "made", text, end), HOST)])[0].observed
     assert found.queues in expected
+
+
+def test_many_losses_say_nothing_about_queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (CUBIC_LINE.format(link="") + TWO.format(control="bbr")).replace("60 packets", "12 packets")
+    text = text.replace("[tcp]", '[tcp]\ncongestion_control = "bbr"')
+    measurement = read(captured(tmp_path / "made", text, "server"), HOST)
+    assert ways_of([measurement])[0].observed.queues is None
+    # Round trips of repairs differ from those of the other transfer, although both share the queue.
+    monkeypatch.setattr(sharing, "MOST_LOST", 1.0)
+    assert ways_of([measurement])[0].observed.queues == "own"
 
 
 @pytest.mark.parametrize(("waits", "expected"), [(True, "one"), (False, "own")])

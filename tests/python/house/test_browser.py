@@ -575,16 +575,17 @@ def test_each_of_many_flows_can_be_highlighted(browser: webdriver.Chrome, crowd_
     ActionChains(browser).move_to_element(select).perform()  # leaving the figure brings the chosen flow back
     until({"file-10"})
 
-    # A click on a line keeps its flow, even after the pointer has left; a second click lets it go.
+    # A click on a line keeps its flow, even after the pointer has left; a second click lets it go. The line
+    # is apart from others where it is highest.
     place = """
         const [plot, name] = arguments;
         plot.scrollIntoView({block: "end", behavior: "instant"});
         const trace = plot._fullData.find(
             trace => trace.meta === name && trace.name.startsWith("goodput of"));
         const {xaxis} = plot._fullLayout, yaxis = plot._fullLayout[trace.yaxis.replace("y", "yaxis")];
-        const middle = Math.floor(trace.x.length / 2), box = plot.getBoundingClientRect();
-        return [box.left + xaxis._offset + xaxis.d2p(trace.x[middle]) + 1,
-                box.top + yaxis._offset + yaxis.d2p(trace.y[middle])];
+        const top = trace.y.indexOf(Math.max(...trace.y)), box = plot.getBoundingClientRect();
+        return [box.left + xaxis._offset + xaxis.d2p(trace.x[top]) + 1,
+                box.top + yaxis._offset + yaxis.d2p(trace.y[top])];
     """
     for keeps in (True, False):
         x, y = browser.execute_script(place, crowd_plot, coloured.removeprefix("goodput of "))

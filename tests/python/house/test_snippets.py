@@ -50,7 +50,7 @@ def test_a_piece_of_a_scenario_is_valid(document: str, text: str, lasthop_main: 
     )
     base = "" if whole else f'extends = "examples/{BASES.get(document, "queue")}.toml"\n'
     Path("piece.toml").write_text(base + text, encoding="utf-8")
-    engines = {'kind = "program"': "live", 'stack = "mptcp"': "kernel"}
+    engines = {'kind = "program"': "live", 'kind = "transfer"': "live", 'stack = "mptcp"': "kernel"}
     real = [word for key, engine in engines.items() if key in text for word in ("--engine", engine)]
     assert lasthop_main("validate", "piece.toml", *real) == 0
 

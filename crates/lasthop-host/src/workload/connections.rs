@@ -12,6 +12,7 @@ use lasthop_core::{
     Body, Datagram, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Part,
     Protocol, TransportEvent,
 };
+use lasthop_traffic::TransferConfig;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -27,6 +28,8 @@ type FiveTuple = (u8, SocketAddr, SocketAddr);
 pub struct Connections {
     /// Access to the kernel of each host, with the host's addresses.
     kernels: Vec<([IpAddr; 2], Rc<Diag>)>,
+    /// The names of transfers, by their servers' addresses.
+    transfers: Vec<([IpAddr; 2], String)>,
     flows: Vec<Conversation>,
     /// The latest connection between these ends.
     latest: BTreeMap<FiveTuple, FlowId>,
@@ -35,6 +38,8 @@ pub struct Connections {
 /// A TCP connection, or datagrams between the same ports.
 #[derive(Debug)]
 struct Conversation {
+    /// The index of its transfer, if it belongs to one.
+    transfer: Option<usize>,
     server_port: u16,
     dscp: Dscp,
     /// The data that each host has sent, the server first.
@@ -70,7 +75,15 @@ impl Connections {
     }
 
     fn known_to(kernels: Vec<([IpAddr; 2], Rc<Diag>)>) -> Self {
-        Self { kernels, flows: Vec::new(), latest: BTreeMap::new() }
+        Self { kernels, transfers: Vec::new(), flows: Vec::new(), latest: BTreeMap::new() }
+    }
+
+    /// Names the connections to these servers, one for each transfer, after the transfers.
+    #[must_use]
+    pub fn of_transfers(mut self, servers: &[HostNamespace], transfers: &[TransferConfig]) -> Self {
+        let named = servers.iter().zip(transfers);
+        self.transfers = named.map(|(server, own)| (server.address.all(), own.name.clone())).collect();
+        self
     }
 
     /// The kernel of the host with this address; that of the first host for packets that no host receives.
@@ -80,21 +93,22 @@ impl Connections {
     }
 
     /// The properties of the connections, as flows of these applications, by their numbers here. Connections
-    /// that were never accepted are left out.
+    /// that were never accepted are left out. The first connection of a transfer has its name.
     pub fn flows(&self, applications: &[u32]) -> BTreeMap<FlowId, FlowInfo> {
-        let mut numbers = [0; 2];
-        let mut name = |protocol: Protocol| {
-            let (number, word) = match protocol {
-                Protocol::Tcp => (&mut numbers[0], "tcp"),
-                Protocol::Udp | Protocol::Quic | Protocol::QuicDatagrams => (&mut numbers[1], "udp"),
-            };
+        let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut name = |flow: &Conversation| {
+            let transfer = flow.transfer.map(|index| self.transfers[index].1.as_str());
+            let word = transfer.unwrap_or_else(|| match flow.protocol() {
+                Protocol::Tcp => "tcp",
+                Protocol::Udp | Protocol::Quic | Protocol::QuicDatagrams => "udp",
+            });
+            let number = numbers.entry(word).or_default();
             *number += 1;
-            format!("{word}-{number}")
+            if transfer.is_some() && *number == 1 { word.to_owned() } else { format!("{word}-{number}") }
         };
         let accepted = (0..).map(FlowId).zip(&self.flows).filter(|(_, flow)| flow.is_accepted());
-        let info = |(id, flow): (FlowId, &Conversation)| {
-            (id, flow.info(name(flow.protocol()), applications[id.0 as usize]))
-        };
+        let info =
+            |(id, flow): (FlowId, &Conversation)| (id, flow.info(name(flow), applications[id.0 as usize]));
         accepted.map(info).collect()
     }
 
@@ -128,7 +142,9 @@ impl Connections {
         } else {
             Kind::Udp([0; 2])
         };
-        self.flows.push(Conversation { server_port: server.port(), dscp, payload_bytes: [0; 2], kind });
+        let transfer = self.transfers.iter().position(|(own, _)| own.contains(&server.ip()));
+        let server_port = server.port();
+        self.flows.push(Conversation { transfer, server_port, dscp, payload_bytes: [0; 2], kind });
         self.latest.insert(ends, id);
         id
     }

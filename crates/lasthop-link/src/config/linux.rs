@@ -70,18 +70,20 @@ pub enum LinuxDiscipline {
     Cake(CakeConfig),
 }
 
-/// Parameters of RED, which counts bytes. Above `max` it drops packets whether or not they are ECN-capable.
+/// Parameters of RED, which counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinuxRed {
     /// Average above which packets are dropped or marked at random.
     pub min: u32,
-    /// Average above which all packets are dropped.
+    /// Average above which all packets are dropped, or marked.
     pub max: u32,
     /// The probability just below that.
     pub max_probability: Probability,
     /// The weight of a sample, as a power of one half.
     pub weight_log: u8,
     pub ecn: bool,
+    /// True if those above `max` are dropped whether or not they are ECN-capable.
+    pub harddrop: bool,
     pub adaptive: bool,
 }
 
@@ -143,6 +145,7 @@ impl From<&RedConfig> for LinuxRed {
             max_probability: red.max_probability,
             weight_log: weight_log(red.weight),
             ecn: red.ecn,
+            harddrop: red.harddrop,
             adaptive: red.adaptive,
         }
     }

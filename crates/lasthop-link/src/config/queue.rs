@@ -2,7 +2,7 @@
 
 use std::{fmt, mem};
 
-use lasthop_core::{Bytes, Faults, QueueSize, UserCode};
+use lasthop_core::{Bytes, Faults, QueueSize, Rate, UserCode};
 use schemars::{JsonSchema, Schema};
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -146,6 +146,15 @@ impl QueueConfig {
     pub(super) fn cake(&self) -> Option<&CakeConfig> {
         let DisciplineConfig::Cake(cake) = &self.discipline else { return None };
         Some(cake)
+    }
+
+    /// Notes a setting that does not suit the rate of the link.
+    pub(super) fn note(&self, link: Rate, mtu: Bytes) -> Option<String> {
+        match &self.discipline {
+            DisciplineConfig::Cake(cake) => cake.note(link, mtu),
+            DisciplineConfig::DualPi2(dual_pi2) => dual_pi2.note(link, mtu),
+            _ => None,
+        }
     }
 
     /// Checks this queue, one of `queues` equal ones.

@@ -17,6 +17,7 @@ pub struct DropTailConfig {
 /// includes neither the link's send buffer nor the arriving packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct RedConfig {
     /// Average queue below which no packet is dropped.
     #[schemars(extend("examples" = ["5 packets"]))]
@@ -39,6 +40,10 @@ pub struct RedConfig {
     /// section 7); a marked packet can still meet a full queue. Other packets are dropped.
     #[serde(default)]
     pub ecn: bool,
+    /// With `ecn`, drop ECN-capable packets, too, from `max` on. Linux' `tc` marks them unless `harddrop` is
+    /// given.
+    #[serde(default = "harddrop", skip_serializing_if = "Clone::clone")]
+    pub harddrop: bool,
     /// Above `max`, the probability rises linearly to 1 at twice `max`, instead of being 1 (Floyd 2000,
     /// "Recommendation on using the gentle variant of RED").
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -47,6 +52,10 @@ pub struct RedConfig {
     /// between the thresholds (Floyd, Gummadi and Shenker 2001, "Adaptive RED"). Its value here is the initial one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adaptive: bool,
+}
+
+const fn harddrop() -> bool {
+    true
 }
 
 impl RedConfig {
@@ -78,6 +87,9 @@ impl RedConfig {
         });
         faults.require(time.is_none() || avpkt.is_none(), "avpkt", || {
             "idle_packet_time sets the same; leave out one of the two".to_owned()
+        });
+        faults.require(self.harddrop || self.ecn, "harddrop", || {
+            "without ecn every packet is dropped; leave it out, or add ecn = true".to_owned()
         });
         if let Some(time) = time {
             faults.not_zero(&time, "idle_packet_time", "72 ms");

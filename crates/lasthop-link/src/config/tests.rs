@@ -68,6 +68,7 @@ fn a_red_that_does_nothing_is_refused() {
     assert_eq!(refused_red(|red| red.max_probability = zero), "queue.red.max_probability");
     assert_eq!(refused_red(|red| red.weight = zero), "queue.red.weight");
     assert_eq!(refused_red(|red| red.idle_packet_time = Some(Duration::ZERO)), "queue.red.idle_packet_time");
+    assert_eq!(refused_red(|red| red.harddrop = false), "queue.red.harddrop");
 }
 
 #[test]

@@ -100,7 +100,8 @@ pub(crate) struct Red {
     max_probability: f64,
     weight: f64,
     idle_packet_time: Duration,
-    ecn: bool,
+    /// The average below which ECN-capable packets are marked.
+    marked_below: f64,
     gentle: bool,
     /// The next check of an adaptive RED; `Instant::MAX` for others.
     next_adaptation: Instant,
@@ -115,16 +116,20 @@ pub(crate) struct Red {
 
 impl Red {
     pub(crate) fn new(config: &RedConfig, outlet: Outlet, stream: RandomStream) -> Self {
-        let (min, in_bytes) = threshold(config.min);
+        let ((min, in_bytes), (max, _)) = (threshold(config.min), threshold(config.max));
         let typical = config.avpkt.map(|length| outlet.transmission_time(length.0 as u32));
         Self {
             min,
-            max: threshold(config.max).0,
+            max,
             in_bytes,
             max_probability: config.max_probability.get(),
             weight: config.weight.get(),
             idle_packet_time: config.idle_packet_time.or(typical).unwrap_or_default(),
-            ecn: config.ecn,
+            marked_below: match (config.ecn, config.harddrop) {
+                (false, _) => 0.0,
+                (true, true) => max,
+                (true, false) => f64::INFINITY,
+            },
             gentle: config.gentle,
             next_adaptation: if config.adaptive { Instant::ZERO + ADAPTATION } else { Instant::MAX },
             average: 0.0,
@@ -134,7 +139,7 @@ impl Red {
         }
     }
 
-    /// The average from which everything is dropped.
+    /// The average from which everything is dropped or marked.
     fn top(&self) -> f64 {
         if self.gentle { 2.0 * self.max } else { self.max }
     }
@@ -179,6 +184,13 @@ impl Red {
         }
     }
 
+    /// RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints. Section 7:
+    /// above the upper threshold packets are dropped.
+    fn hit(&self, ecn: Ecn) -> Verdict {
+        let is_marked = ecn != Ecn::NotEct && self.average < self.marked_below;
+        if is_marked { Verdict::Mark } else { Verdict::Drop }
+    }
+
     /// `p_a = p_b / (1 - count p_b)`: drops and marks are evenly spread rather than clustered.
     fn probability(&self) -> f64 {
         let p_b = if self.average < self.max {
@@ -201,17 +213,14 @@ impl Judge for Red {
         }
         if self.average >= self.top() {
             self.count = 0;
-            return Verdict::Drop;
+            return self.hit(ecn);
         }
         self.count += 1;
         if self.stream.unit() >= self.probability() {
             return Verdict::Pass;
         }
         self.count = 0;
-        // RFC 3168, section 5: only ECN-capable transports are marked; CE is one of their codepoints. Section
-        // 7: above the upper threshold packets are dropped.
-        let marks = self.ecn && ecn != Ecn::NotEct && self.average < self.max;
-        if marks { Verdict::Mark } else { Verdict::Drop }
+        self.hit(ecn)
     }
 
     fn queue_emptied(&mut self, now: Instant) {

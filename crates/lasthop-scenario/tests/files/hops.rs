@@ -163,6 +163,37 @@ fn a_medium_hosts_and_a_relay_need_no_names_of_hops() {
     assert!(errors[0].contains("`errors`: applies to a link, but the hop has a medium"), "{errors:?}");
 }
 
+#[test]
+fn several_hosts_may_be_behind_linux_router() {
+    let codel = "queue = { discipline = \"codel\", limit = \"100 packets\" }";
+    let link = "link = { rate = \"1 Mbit/s\", delay = \"1 ms\", release = \"serialised\" }";
+    let home = |queue: &str, keys: &str| {
+        format!(
+            "router.implementation = \"linux\"\ndown = {{ {queue}, {link} }}\nup = {{ {codel}, {link} }}\n{keys}\n\
+             [host.laptop]\n[host.tv]\n{FLOW}host = \"tv\"\n"
+        )
+    };
+    let cell = read(&home(codel, "")).cells.remove(0);
+    assert!(cell.scenario.has_linux_router() && cell.needs_model().is_ok());
+    assert_eq!(cell.scenario.behind_linux().map(|[down, _]| down.link.delay.as_nanos()), Some(1_000_000));
+    assert_eq!(cell.scenario.linux_loss(), None);
+    let loss = "errors = { good = \"0 s\", bad = \"1 s\", packet_error_probability = 0.5 }";
+    let netem = read(&home("queue.limit = \"9 packets\"", "")).cells.remove(0);
+    let refused = netem.needs_model().unwrap_err().to_string();
+    assert!(refused.contains("`router.implementation`"), "{refused}");
+    for (text, wanted) in [
+        (home("queue.limit = \"5 kB\"", ""), "`down.queue.limit`: Linux counts packets"),
+        (home(codel, loss), "packets cannot be lost"),
+        (
+            format!("router.implementation = \"linux\"\nmedium.kind = \"wifi\"\n{FLOW}"),
+            "Linux' router has a link, but the hop has a medium",
+        ),
+    ] {
+        let errors: Vec<String> = errors(&text).iter().map(ToString::to_string).collect();
+        assert!(errors.iter().any(|error| error.contains(wanted)), "wanted {wanted:?}, got {errors:#?}");
+    }
+}
+
 /// The host of [`HOME`] with two ways, and a flow over MPTCP.
 fn multipath(keys: &str) -> String {
     let home = HOME.replace("behind = \"wifi\"", "behind = [\"wifi\", \"cable\"]");

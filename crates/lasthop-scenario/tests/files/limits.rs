@@ -182,6 +182,28 @@ fn what_a_run_may_take_follows_what_it_offers_and_what_its_links_carry() {
 }
 
 #[test]
+fn a_flow_sends_no_more_than_the_slowest_hop_on_its_route_carries() {
+    let network = |rate: &str| {
+        let link = |rate| format!("{{ rate = \"{rate}\", delay = \"10 ms\" }}");
+        let hop = |name: &str, rate| {
+            format!("[hop.{name}]\ndown.link = {}\nup.link = {}\n", link(rate), link(rate))
+        };
+        let hosts = "behind = \"core\"\n[host.phone]\nbehind = \"cell\"\n";
+        let flow = "[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1000 GB\"\nhost = \"phone\"\n";
+        estimate(&format!(
+            "time_limit = \"10 s\"\n{}{}{hosts}{flow}",
+            hop("core", rate),
+            hop("cell", "1 Mbit/s")
+        ))
+        .packets
+    };
+    let carried = 10.0 * 1e6 / 8.0 / 1500.0;
+    // Two hops; each packet is sent twice and acknowledged.
+    assert!((carried..9.0 * carried).contains(&network("100 Mbit/s")), "{}", network("100 Mbit/s"));
+    assert!((network("100 Mbit/s") - network("1 Mbit/s")).abs() < 1.0);
+}
+
+#[test]
 fn what_a_run_keeps_in_memory_follows_windows_queues_and_flows() {
     let memory = |text: &str| estimate(text).memory;
     assert!(memory(SHORT) < 2e6, "{}", memory(SHORT));

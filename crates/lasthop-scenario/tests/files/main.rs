@@ -13,3 +13,4 @@ mod short;
 mod study;
 mod support;
 mod traces;
+mod transfers;

@@ -106,6 +106,24 @@ fn cake_that_does_not_know_a_slow_rate_is_noted() {
     assert_eq!(notes("", "3600 kbit/s"), [""; 0]);
 }
 
+/// Two packets of 1500 bytes take 1.2 ms at 20 Mbit/s, and 960 us at 25 Mbit/s.
+#[test]
+fn a_threshold_of_dualpi2_below_the_time_of_two_packets_is_noted() {
+    let notes = |queue: &str, rate: &str| {
+        let text = format!("[down]\nqueue = {{ discipline = \"dualpi2\"{queue} }}\n{SHORT}");
+        let study = read(&text.replace("1 Mbit/s", rate));
+        study.notes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let slow = notes("", "20 Mbit/s");
+    let [note] = &slow[..] else { panic!("one for both directions, as one is a copy: {slow:?}") };
+    assert!(note.starts_with("f.toml:2: `down.queue.discipline`: step_threshold = \"1 ms\""), "{note}");
+    assert!(note.contains("two take 1.2 ms here; add min_qlen_step = 2"), "{note}");
+    assert_eq!(notes(", min_qlen_step = 1", "20 Mbit/s").len(), 1);
+    assert_eq!(notes(", min_qlen_step = 2", "20 Mbit/s"), [""; 0]);
+    assert_eq!(notes(", step_threshold = \"1.2 ms\"", "20 Mbit/s"), [""; 0]);
+    assert_eq!(notes("", "25 Mbit/s"), [""; 0]);
+}
+
 #[test]
 fn flows_without_names_are_called_after_their_kind_and_levels_find_them() {
     let two = format!(
@@ -153,7 +171,7 @@ fn switches_of_the_profile_follow_one_that_is_turned_off() {
 
 #[test]
 fn every_profile_goes_together() {
-    for profile in ["linux-2.4", "linux-2.6", "linux-6", "ns-1998"] {
+    for profile in ["linux-2.4", "linux-2.6", "linux-4.11", "linux-6", "ns-1998"] {
         let study = read(&format!("{SHORT}[tcp]\nprofile = \"{profile}\"\n"));
         let followed = study.cells[0].assumed.iter().filter(|each| each.why.starts_with("follows"));
         assert_eq!(followed.count(), 0, "{profile}");

@@ -2,7 +2,7 @@
 
 use lasthop_core::{Direction, Instant, Observer, PacketArena, PacketId, QueueDepth, Seed};
 use lasthop_link::{AtmSwitch, Medium, Path, PathConfig};
-use lasthop_scenario::{Hop, HopKind, RouterImplementation, Scenario};
+use lasthop_scenario::{Hop, HopKind, Scenario};
 
 use super::wire::Wire;
 
@@ -51,13 +51,13 @@ pub(super) fn all(scenario: &Scenario, seed: Seed) -> Vec<Port> {
         let (number, direction) = tree.at(place);
         let hop = &hops[number];
         let seed = scenario.seed_of(hop.name, seed);
-        let path = |config: &PathConfig, errors: Option<&_>| match scenario.router.implementation {
-            RouterImplementation::Lasthop => {
-                let path = Path::new(config, scenario.mtu, errors, direction, seed);
-                let here = lists.iter().filter(|list| list.place == place);
-                Port::Path(here.fold(path, |path, list| path.losing(list.flow, list.numbers)))
+        let path = |config: &PathConfig, errors: Option<&_>| {
+            if scenario.has_linux_router() {
+                return Port::Path(Path::linux(config, scenario.mtu, direction, seed));
             }
-            RouterImplementation::Linux => Port::Path(Path::linux(config, scenario.mtu, direction, seed)),
+            let path = Path::new(config, scenario.mtu, errors, direction, seed);
+            let here = lists.iter().filter(|list| list.place == place);
+            Port::Path(here.fold(path, |path, list| path.losing(list.flow, list.numbers)))
         };
         match (&hop.kind, direction) {
             (HopKind::Links { down, errors, .. }, Direction::Down) => path(down, *errors),

@@ -70,11 +70,16 @@ impl SendQueue {
     /// True if Nagle's algorithm delays the next new segment. An application that is still writing then
     /// continues, and its data is joined.
     pub fn is_held(&mut self) -> bool {
-        if self.small_end.is_none_or(|end| end <= self.una) || !self.holds_if_last() {
+        if !self.awaits_small() || !self.holds_if_last() {
             return false;
         }
         self.end_writing();
         self.holds_if_last()
+    }
+
+    /// True under Nagle's algorithm if a segment that was not full is unacknowledged.
+    fn awaits_small(&self) -> bool {
+        self.small_end.is_some_and(|end| end > self.una)
     }
 
     /// True if the next segment is not full, and no data follows that could fill it. The FIN does not wait
@@ -138,6 +143,11 @@ impl SendQueue {
     /// Bytes that were written and not sent yet.
     pub fn unsent(&self) -> u64 {
         self.stream.unsent(self.nxt)
+    }
+
+    /// Bytes that were written and not acknowledged yet.
+    pub fn unacknowledged(&self) -> u64 {
+        self.nxt.max(1) - self.una.max(1) + self.unsent()
     }
 
     /// The next new segment.
@@ -224,6 +234,11 @@ impl SendQueue {
         let payload_bytes = u32::try_from(self.receiver_room()).ok()?;
         let is_cut = self.next().is_some_and(|new| (1..new.payload_bytes).contains(&payload_bytes));
         is_cut.then_some(NewSegment { payload_bytes, fin: false, push: true, ends_write: false })
+    }
+
+    /// The same within a burst, if Nagle's algorithm does not delay it (`tcp_mss_split_point`).
+    pub fn next_cut_of_burst(&self) -> Option<NewSegment> {
+        self.next_cut().filter(|_| !self.awaits_small())
     }
 
     /// True if data wait that the receiver's window has no room for.
@@ -331,6 +346,23 @@ mod tests {
         assert!(queue.fits());
         send(&mut queue);
         assert!(!queue.fits(), "200 bytes are more than the window");
+    }
+
+    #[test]
+    fn nagles_algorithm_lets_one_segment_be_cut_at_the_end_of_the_window() {
+        let mut queue = SendQueue::new(100, Cut::Joined);
+        queue.skip_handshake(150);
+        queue.use_nagle();
+        queue.write(1_000, 1_000);
+        send(&mut queue);
+        let bytes = |cut: Option<NewSegment>| cut.map(|cut| cut.payload_bytes);
+        let cut = queue.next_cut_of_burst().expect("the window has room for half of a segment");
+        assert_eq!(cut.payload_bytes, 50);
+        queue.send_new(cut, ());
+        (queue.una, queue.window_bytes) = (101, 120);
+        assert_eq!((bytes(queue.next_cut()), bytes(queue.next_cut_of_burst())), (Some(70), None));
+        (queue.una, queue.window_bytes) = (151, 70);
+        assert_eq!(bytes(queue.next_cut_of_burst()), Some(70), "the small segment is acknowledged");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// The pacing of segments: `true`, `false`, or the name of a queue discipline.
+/// The pacing of segments: `true`, `false`, the name of a queue discipline, or `"never"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StatedPacing", into = "StatedPacing")]
 pub enum Pacing {
@@ -15,12 +15,14 @@ pub enum Pacing {
     Socket,
     /// The host's queue discipline `fq` paces (`SK_PACING_FQ`).
     Fq,
+    /// Not even an algorithm that sets a rate is paced: Linux up to 4.12 on a host without `fq`.
+    Never,
 }
 
 impl Pacing {
     /// True if segments are paced with any algorithm.
     pub fn is_on(self) -> bool {
-        self != Self::Off
+        matches!(self, Self::Socket | Self::Fq)
     }
 }
 
@@ -29,13 +31,14 @@ impl Pacing {
 #[serde(untagged)]
 enum StatedPacing {
     Switch(bool),
-    Discipline(Discipline),
+    Word(Word),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Discipline {
+enum Word {
     Fq,
+    Never,
 }
 
 impl From<StatedPacing> for Pacing {
@@ -43,7 +46,8 @@ impl From<StatedPacing> for Pacing {
         match stated {
             StatedPacing::Switch(false) => Self::Off,
             StatedPacing::Switch(true) => Self::Socket,
-            StatedPacing::Discipline(Discipline::Fq) => Self::Fq,
+            StatedPacing::Word(Word::Fq) => Self::Fq,
+            StatedPacing::Word(Word::Never) => Self::Never,
         }
     }
 }
@@ -53,7 +57,8 @@ impl From<Pacing> for StatedPacing {
         match pacing {
             Pacing::Off => Self::Switch(false),
             Pacing::Socket => Self::Switch(true),
-            Pacing::Fq => Self::Discipline(Discipline::Fq),
+            Pacing::Fq => Self::Word(Word::Fq),
+            Pacing::Never => Self::Word(Word::Never),
         }
     }
 }
@@ -65,8 +70,13 @@ impl JsonSchema for Pacing {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Pacing of segments: by TCP (true), none (false), or by the queue discipline \"fq\"",
-            "anyOf": [{ "type": "boolean" }, { "type": "string", "const": "fq" }],
+            "description": "Pacing of segments: by TCP (true), none unless the algorithm paces (false), by the \
+                            queue discipline \"fq\", or none with any algorithm (\"never\")",
+            "anyOf": [
+                { "type": "boolean" },
+                { "type": "string", "const": "fq" },
+                { "type": "string", "const": "never" },
+            ],
         })
     }
 }

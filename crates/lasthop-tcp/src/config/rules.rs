@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use lasthop_core::{Duration, Faults, Segment};
 
-use super::{ACK_DELAY_MAX, CongestionControl, FRtoMode, RecoveryRules, Stack, TcpConfig};
+use super::{ACK_DELAY_MAX, CongestionControl, FRtoMode, Pacing, RecoveryRules, SizeLimit, Stack, TcpConfig};
 
 /// Maximum number of retransmissions of a segment.
 const RETRIES_MAX: u32 = 255;
@@ -53,7 +53,7 @@ const fn foreign(stack: Stack) -> fn(&TcpConfig) -> bool {
 }
 
 /// The requirements of switches on each other. Switches that others need come first.
-pub static RULES: [Rule; 34] = [
+pub static RULES: [Rule; 35] = [
     rule("recovery", foreign(Stack::Linux2), Need::Own, "\"linux-in-flight\""),
     rule("recovery", foreign(Stack::Linux6), Need::Own, "\"proportional-rate\""),
     rule("recovery", foreign(Stack::Classic), Need::Own, "\"reno\""),
@@ -65,7 +65,13 @@ pub static RULES: [Rule; 34] = [
         "\"reno\"",
     ),
     rule("congestion_control", |tcp| tcp.congestion_control.needs_ecn(), Need::Ecn, "\"cubic\""),
-    rule("pacing", |tcp| tcp.pacing.is_on(), Need::Only(Stack::Linux6), "false"),
+    rule("pacing", |tcp| tcp.pacing != Pacing::Off, Need::Only(Stack::Linux6), "false"),
+    rule(
+        "send_buffer",
+        |tcp| tcp.send_buffer != SizeLimit::Infinite,
+        Need::Only(Stack::Linux6),
+        "\"infinite\"",
+    ),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Only(Stack::Linux6), "false"),
     rule("accurate_ecn", |tcp| tcp.accurate_ecn, Need::Ecn, "false"),
     rule("accurate_ecn_option", |tcp| tcp.accurate_ecn_option, Need::AccurateEcn, "false"),
@@ -223,6 +229,9 @@ impl TcpConfig {
             ("receive_window_max", self.receive_window_max, 2..=Segment::WINDOW_MAX),
         ] {
             faults.in_range(value, range, key);
+        }
+        if let SizeLimit::Bytes(bytes) = self.send_buffer {
+            faults.not_zero(&bytes, "send_buffer", "4 MB");
         }
         for (key, value, example) in [
             ("tick", self.tick, "10 ms"),

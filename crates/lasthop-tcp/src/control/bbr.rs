@@ -1,6 +1,10 @@
 //! BBR version 1 (Cardwell et al. 2017), as in Linux (`tcp_bbr.c` of 6.12). The greatest delivery rate of ten
 //! round trips and the shortest round-trip time of ten seconds are the model of the path, which sets pacing
 //! rate and window.
+//!
+//! Without pacing it is the BBR of Linux 4.9 to 4.12, as later kernels always pace it (commit 218af599fa63). That
+//! one adds nothing to the window for aggregated ACKs (since 5.1) and no two segments to a probe (since 4.19).
+//! What else has changed is left out: pauses, undone reductions, and a pacing rate 1 % lower.
 
 mod aggregation;
 mod model;
@@ -16,6 +20,7 @@ use super::{
 };
 use crate::clock::Tick;
 use crate::common::State;
+use crate::config::Pacing;
 use aggregation::Aggregation;
 use model::Model;
 use policer::{Policer, Total};
@@ -76,6 +81,8 @@ impl Mode {
 pub(crate) struct Bbr {
     window: Segments,
     mss: u32,
+    /// True for the BBR of Linux up to 4.12.
+    is_early: bool,
     ticks_per_second: u64,
     draws: RandomStream,
     mode: Mode,
@@ -120,6 +127,7 @@ impl Bbr {
         Self {
             window: setup.window,
             mss: setup.segment_bytes,
+            is_early: setup.pacing == Pacing::Never,
             ticks_per_second: setup.ticks_per_second,
             draws: setup.stream(),
             mode: Mode::Startup,
@@ -199,7 +207,7 @@ impl Bbr {
     /// second segment.
     fn with_room_for_bursts(&self, window: u32) -> u32 {
         let even = (window + 3 * self.burst()).next_multiple_of(2);
-        let asks = self.mode == Mode::ProbeBandwidth && self.phase == 0;
+        let asks = self.mode == Mode::ProbeBandwidth && self.phase == 0 && !self.is_early;
         if asks { even + 2 } else { even }
     }
 
@@ -223,7 +231,8 @@ impl Bbr {
             window = self.recover(path, window);
             if !self.conserves {
                 let bandwidth = self.bandwidth();
-                let extra = if self.is_full { self.aggregation.extra(bandwidth) } else { 0 };
+                let adds = self.is_full && !self.is_early;
+                let extra = if adds { self.aggregation.extra(bandwidth) } else { 0 };
                 let target = self.path_segments(bandwidth, self.window_gain) + extra;
                 let target = self.with_room_for_bursts(target);
                 if self.is_full {

@@ -1,7 +1,7 @@
 //! A window in bytes, as in BSD and in the simulators of the 1990s.
 
 use super::{Prior, RateSample, Window};
-use crate::config::{InitialSsthresh, TcpConfig};
+use crate::config::{SizeLimit, TcpConfig};
 
 /// Window and threshold in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,8 @@ impl Bytes {
     /// The initial window.
     pub fn new(config: &TcpConfig, mss: u64) -> Self {
         let ssthresh = match config.initial_ssthresh {
-            InitialSsthresh::Infinite => u64::MAX,
-            InitialSsthresh::Bytes(bytes) => bytes.0.max(2 * mss),
+            SizeLimit::Infinite => u64::MAX,
+            SizeLimit::Bytes(bytes) => bytes.0.max(2 * mss),
         };
         Self { mss, cwnd: (u64::from(config.initial_window) * mss) as f64, ssthresh }
     }

@@ -118,7 +118,13 @@ mod tests {
         let mut dctcp = dctcp(10, ONE);
         dctcp.on_start(&at(0), 0);
         let mut acked = |una, delivered, delivered_ce| {
-            dctcp.on_every_ack(&Acked { at: at(una), is_predicted: true, delivered, delivered_ce });
+            dctcp.on_every_ack(&Acked {
+                at: at(una),
+                is_predicted: true,
+                acknowledged: None,
+                delivered,
+                delivered_ce,
+            });
             dctcp.alpha
         };
         assert_eq!(acked(99, 99, 0), 1_024, "the window is not over");

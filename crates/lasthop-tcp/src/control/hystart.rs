@@ -162,13 +162,13 @@ impl<C: Controller<Window = Segments>> Controller for HyStartPlusPlus<C> {
 
 impl HyStartPlusPlus<Reno<Segments>> {
     pub fn new(setup: Setup<'_>) -> Self {
-        Self { is_paced: setup.is_paced, algorithm: Reno::new(setup), rounds: Rounds::new(0) }
+        Self { is_paced: setup.pacing.is_on(), algorithm: Reno::new(setup), rounds: Rounds::new(0) }
     }
 }
 
 impl HyStartPlusPlus<Cubic<false>> {
     pub fn new(setup: Setup<'_>) -> Self {
-        Self { is_paced: setup.is_paced, algorithm: Cubic::new(setup), rounds: Rounds::new(0) }
+        Self { is_paced: setup.pacing.is_on(), algorithm: Cubic::new(setup), rounds: Rounds::new(0) }
     }
 }
 

@@ -5,11 +5,16 @@
 //!
 //! The target window has a fraction; the window moves towards it by one segment per ACK. Without accurate ECN
 //! the stack uses Reno.
+//!
+//! Version 0.5 differs in four things: `prague_rtt_scaling` is off, so paths shorter than 25 ms have no growth of
+//! their own; the window also grows while pacing holds data back; it moves by whole segments (`cwnd_cnt`), and its
+//! fraction counts neither for growth, cuts nor pacing; and pacing counts headers.
 
 use lasthop_core::Rate;
 
 use super::{Acked, Amount, Congestion, Controller, Moment, Prior, RateSample, Segments, Setup, Window};
 use crate::common::State;
+use crate::config::PragueVersion;
 
 /// Binary places of shares and of windows.
 const PLACES: u32 = 20;
@@ -28,10 +33,12 @@ const WINDOW_MIN: u32 = 2;
 /// The window, and the share of segments that were marked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prague {
+    version: PragueVersion,
     window: Segments,
     /// The target of the window.
     target: u64,
-    segment_bytes: u64,
+    /// What a segment counts in the pacing rate; the pacer itself counts payload.
+    paced_bytes: u64,
     srtt_us: u64,
     alpha: u64,
     /// True if marks have been seen.
@@ -57,9 +64,14 @@ pub(crate) struct Prague {
 impl Prague {
     pub fn new(setup: Setup<'_>) -> Self {
         Self {
+            version: setup.prague,
             window: setup.window,
             target: u64::from(setup.window.window()) << PLACES,
-            segment_bytes: setup.segment_bytes.into(),
+            paced_bytes: u64::from(match setup.prague {
+                // With headers (`tcp_mss_to_mtu`), so pacing is a little faster than the window per round trip.
+                PragueVersion::V0_5 => setup.packet_bytes,
+                PragueVersion::V0_6 => setup.segment_bytes,
+            }),
             srtt_us: 0,
             alpha: ONE << WEIGHT_LOG,
             has_seen_mark: false,
@@ -83,9 +95,29 @@ impl Prague {
         self.target.div_ceil(ONE) as u32
     }
 
+    /// The window that growth, cuts and pacing refer to: with its fraction since version 0.6.
+    fn size(&self) -> u64 {
+        match self.version {
+            PragueVersion::V0_5 => u64::from(self.window.window()) << PLACES,
+            PragueVersion::V0_6 => self.target,
+        }
+    }
+
+    /// The window towards which the next ACK moves it. Up to version 0.5 it moves only once the target is a
+    /// whole segment away (`cwnd_cnt`).
+    fn wanted(&self) -> u32 {
+        let window = self.window.window();
+        match self.version {
+            PragueVersion::V0_5 if self.target + ONE <= self.size() => window - 1,
+            PragueVersion::V0_5 if self.target >= self.size() + ONE => window + 1,
+            PragueVersion::V0_5 => window,
+            PragueVersion::V0_6 => self.target_segments(),
+        }
+    }
+
     /// True if slow start has been over long enough that a short path gives no more advantage.
     fn is_rtt_independent(&self) -> bool {
-        !self.window.is_slow_start() && self.rounds >= ROUNDS_YOUNG
+        self.version == PragueVersion::V0_6 && !self.window.is_slow_start() && self.rounds >= ROUNDS_YOUNG
     }
 
     /// Minimum time between changes of alpha, and between cuts, in addition to a round trip.
@@ -108,16 +140,18 @@ impl Prague {
         if left < acked {
             self.target = u64::from(self.window.window()) << PLACES;
         }
-        self.target += u64::from(left) * self.growth() / u64::from(self.target_segments());
+        self.target += u64::from(left) * self.growth() / self.size().div_ceil(ONE);
     }
 
     /// Moves the window by one segment towards the target.
     fn step(&mut self) {
-        let (window, target) = (self.window.window(), self.target_segments());
-        if window > target {
+        let (window, wanted) = (self.window.window(), self.wanted());
+        if wanted < WINDOW_MIN.min(window) {
+            self.target = u64::from(WINDOW_MIN) << PLACES;
+        } else if window > wanted {
             self.window.set(window - 1);
             self.window.set_ssthresh(window - 1);
-        } else if window < target {
+        } else if window < wanted {
             self.window.set(window + 1);
         }
     }
@@ -140,8 +174,12 @@ impl Prague {
     }
 
     fn cut(&mut self, by: u64) {
-        self.target = (self.target - by).max(u64::from(WINDOW_MIN) << PLACES);
-        self.window.reduce(self.target_segments());
+        let least = match self.version {
+            PragueVersion::V0_5 => ONE,
+            PragueVersion::V0_6 => u64::from(WINDOW_MIN) << PLACES,
+        };
+        self.target = self.target.saturating_sub(by).max(least);
+        self.window.reduce(self.target_segments().max(WINDOW_MIN));
     }
 
     fn halve_for_loss(&mut self) {
@@ -200,7 +238,7 @@ impl Controller for Prague {
             Congestion::Loss => self.halve_for_loss(),
             Congestion::Ecn if self.is_due(self.cut_us) => {
                 self.cut_us = self.now_us;
-                self.cut((self.target * (self.alpha >> WEIGHT_LOG)) >> (PLACES + 1));
+                self.cut((self.size() * (self.alpha >> WEIGHT_LOG)) >> (PLACES + 1));
             }
             Congestion::Ecn => {}
         }
@@ -211,6 +249,10 @@ impl Controller for Prague {
         self.window.restore(prior);
     }
 
+    fn grows_while_paced(&self) -> bool {
+        self.version == PragueVersion::V0_5
+    }
+
     fn is_rate_based(&self) -> bool {
         true
     }
@@ -218,7 +260,7 @@ impl Controller for Prague {
     /// A window per round-trip time, twice that in slow start.
     fn pacing_rate(&self) -> Option<Rate> {
         let is_early = self.window.window() < self.window.ssthresh() / 2;
-        let bits = (self.target >> (PLACES - 8)) * self.segment_bytes * if is_early { 16 } else { 8 };
+        let bits = (self.size() >> (PLACES - 8)) * self.paced_bytes * if is_early { 16 } else { 8 };
         let rate = |srtt_us: u64| Rate::from_bits_per_second(((bits * 1_000_000 / srtt_us) >> 8).max(1));
         (self.srtt_us > 0).then(|| rate(self.srtt_us))
     }
@@ -230,7 +272,7 @@ impl Controller for Prague {
     /// The burst of a quarter of a millisecond at the pacing rate.
     fn burst_max(&self) -> u32 {
         let bytes = self.pacing_rate().map_or(0, |rate| (rate.bits_per_second() / 8) >> BURST_SHIFT);
-        ((bytes / self.segment_bytes) as u32).max(1)
+        ((bytes / self.paced_bytes) as u32).max(1)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Prior, RateSample, Window};
 use crate::common::State;
-use crate::config::{InitialSsthresh, TcpConfig};
+use crate::config::{SizeLimit, TcpConfig};
 
 /// The unit of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl Segments {
     /// The initial window.
     pub fn new(config: &TcpConfig, mss: u32, counting: Counting) -> Self {
         let ssthresh = match config.initial_ssthresh {
-            InitialSsthresh::Infinite => u32::MAX,
-            InitialSsthresh::Bytes(bytes) => ((bytes.0 / u64::from(mss)).max(2)) as u32,
+            SizeLimit::Infinite => u32::MAX,
+            SizeLimit::Bytes(bytes) => ((bytes.0 / u64::from(mss)).max(2)) as u32,
         };
         Self { cwnd: config.initial_window, ssthresh, count: 0, counting }
     }

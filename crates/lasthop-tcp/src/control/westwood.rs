@@ -155,7 +155,13 @@ mod tests {
 
     fn ack(westwood: &mut Westwood, tick: Tick, una: u64, is_predicted: bool) {
         westwood.on_rtt(&at(tick, una), 100_000);
-        westwood.on_every_ack(&Acked { at: at(tick, una), is_predicted, delivered: 0, delivered_ce: 0 });
+        westwood.on_every_ack(&Acked {
+            at: at(tick, una),
+            is_predicted,
+            acknowledged: None,
+            delivered: 0,
+            delivered_ce: 0,
+        });
     }
 
     /// A segment every tick: 1000 bytes per tick, 25 ticks of round-trip time.
@@ -224,6 +230,7 @@ mod tests {
         westwood.on_every_ack(&Acked {
             at: at(30, 28_000),
             is_predicted: true,
+            acknowledged: None,
             delivered: 0,
             delivered_ce: 0,
         });

@@ -27,6 +27,9 @@ impl Linux6Sender {
         if self.board.queue.outstanding() == 0 {
             self.await_window(cx);
         }
+        if self.refill() {
+            self.send_written(cx);
+        }
         self.report_window(cx);
     }
 
@@ -129,7 +132,8 @@ impl Linux6Sender {
         if self.nature.hears_every_ack {
             self.count_echo(facts, before);
             let Counts { delivered, delivered_ce, .. } = self.counts;
-            let ack = Acked { at: self.moment(cx), is_predicted: facts.predicted, delivered, delivered_ce };
+            let &AckFacts { predicted: is_predicted, acknowledged, .. } = facts;
+            let ack = Acked { at: self.moment(cx), is_predicted, acknowledged, delivered, delivered_ce };
             self.control.on_every_ack(&ack);
         }
         self.counts.delivered
@@ -182,6 +186,7 @@ impl Linux6Sender {
                 break;
             }
         }
+        facts.acknowledged = Some(count);
         let measured = self.take_samples(cx, facts, &samples);
         if facts.acked {
             facts.set_timer = true;
@@ -263,7 +268,8 @@ impl Linux6Sender {
         rate: Option<DeliveryRate>,
     ) -> RateSample {
         let state = self.control.state();
-        let is_window_limited = self.usage.allows_growth(state.window(), state.ssthresh());
+        let is_window_limited = self.usage.allows_growth(state.window(), state.ssthresh())
+            || (self.control.grows_while_paced() && self.queue.unsent() > 0);
         RateSample { at: self.moment(cx), acked: progress.delivered as u32, is_window_limited, rate }
     }
 

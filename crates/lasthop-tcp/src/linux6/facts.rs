@@ -12,6 +12,8 @@ pub(super) struct AckFacts {
     /// Segments acknowledged for the first time.
     pub acked: bool,
     pub data_acked: bool,
+    /// Their number, if any segment was outstanding.
+    pub acknowledged: Option<u32>,
     /// True if it carried data or a window update.
     pub data: bool,
     pub window_update: bool,

@@ -6,6 +6,7 @@ use super::Linux6Sender;
 use super::timer::Alarm;
 use crate::clock::Tick;
 use crate::common::{Context, State};
+use crate::config::Pacing;
 use crate::control::{self, Controller};
 
 /// Share of the window per round-trip time that makes the pacing rate, in per cent, in slow start and after
@@ -79,8 +80,11 @@ impl Linux6Sender {
     pub(super) fn pace(&mut self, now: Instant, segments: u32, bytes: u32) {
         let departs = self.pacer.next(now);
         if bytes > 0 {
-            let own = self.rate.filter(|_| self.config.pacing.is_on());
-            let rate = self.control.pacing_rate().or(own);
+            let rate = match self.config.pacing {
+                Pacing::Never => None,
+                Pacing::Off => self.control.pacing_rate(),
+                Pacing::Socket | Pacing::Fq => self.pacing_rate(),
+            };
             self.pacer.on_sent(now, segments, bytes, rate);
         }
         if let Some(fq) = &mut self.fq {
@@ -106,12 +110,13 @@ impl Linux6Sender {
         self.timer.set(alarm, cx.tick, wait + held);
     }
 
-    /// Sends up to `most` segments of the first buffer together. Returns how many.
+    /// Sends up to `most` segments of the first buffer together. If the receiver's window ends within a later
+    /// segment, that one is cut. Returns how many were sent.
     pub(super) fn send_burst<O: Observer>(&mut self, cx: &mut Context<'_, O>, most: u32) -> u64 {
         let (mut segments, mut bytes) = (0, 0);
         while segments < most
             && (segments == 0 || !self.queue.is_held())
-            && let Some(new) = self.queue.next_fitting()
+            && let Some(new) = self.queue.next_fitting().or_else(|| self.queue.next_cut_of_burst())
         {
             self.send_next(cx, new);
             segments += 1;

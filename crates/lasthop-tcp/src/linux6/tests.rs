@@ -1,9 +1,9 @@
 //! Pacing and delivery rates at the interface, with an algorithm that does nothing else.
 
-use lasthop_core::{Duration, FlowId, Host, Instant, SackBlock, Segment};
+use lasthop_core::{Bytes, Duration, FlowId, Host, Instant, SackBlock, Segment};
 
 use super::*;
-use crate::config::{CongestionControl, Pacing, Profile};
+use crate::config::{CongestionControl, Pacing, Profile, SizeLimit};
 
 /// Segments of 1000 bytes at 1 Mbit/s; the window is ten of them.
 fn sender() -> Linux6Sender {
@@ -218,4 +218,89 @@ fn a_fin_follows_what_fq_holds() {
         sender.on_release(&mut cx(&mut (), departs));
         assert_eq!(sender.queue.out.drain(..).map(|left| left.fin).collect::<Vec<_>>(), [fin]);
     }
+}
+
+/// `tcp_mss_split_point`: a buffer is cut where the receiver's window ends, unless only its first segment may
+/// leave.
+#[test]
+fn a_burst_ends_where_the_receivers_window_does() {
+    for (cwnd, left) in [(10, &[1_000, 1_000, 1_000, 500][..]), (2, &[1_000, 1_000])] {
+        let mut sender = sender_with(CongestionControl::Reno, cwnd);
+        sender.queue.forget_unsent();
+        sender.queue.window_bytes = 3_500;
+        sender.write(100_000, 100_000);
+        sender.send_written(&mut cx(&mut (), 0));
+        let sizes: Vec<u32> = sender.queue.out.iter().map(|sent| sent.payload_bytes).collect();
+        assert_eq!(sizes, left);
+    }
+}
+
+/// Linux up to 4.12 without `fq`: no timer paces an algorithm that sets a rate.
+#[test]
+fn without_any_pacing_the_whole_window_leaves_at_once() {
+    let mut sender = sender_paced(CongestionControl::Paced, 16, Pacing::Never);
+    sender.send_written(&mut cx(&mut (), 500));
+    assert_eq!(leave(&mut sender), (16, None));
+}
+
+/// A socket that takes six segments of 1000 bytes and 1280 for their buffers, and an application that writes one
+/// at a time. The window is not the limit.
+fn sender_with_socket(writes: u64) -> Linux6Sender {
+    let mut sender = sender_paced(CongestionControl::Reno, 30, Pacing::Off);
+    sender.queue.forget_unsent();
+    sender.socket = Socket::new(SizeLimit::Bytes(Bytes(6 * 2_280)));
+    sender.write(writes * 1_000, 1_000);
+    sender.send_written(&mut cx(&mut (), 0));
+    sender
+}
+
+/// `sk_stream_is_writeable`: at least half of what is used is free.
+#[test]
+fn a_full_socket_is_filled_again_when_a_third_is_free() {
+    let mut sender = sender_with_socket(100);
+    assert_eq!(leave(&mut sender).0, 6);
+    ack(&mut sender, 100_000, 1_001);
+    assert_eq!(leave(&mut sender).0, 0, "five of six");
+    ack(&mut sender, 100_000, 2_001);
+    assert_eq!(leave(&mut sender).0, 2, "four of six");
+    ack(&mut sender, 200_000, 8_001);
+    assert_eq!(leave(&mut sender).0, 6);
+    sender.forget_unsent();
+    ack(&mut sender, 300_000, 14_001);
+    assert_eq!(leave(&mut sender).0, 0, "the application has stopped");
+}
+
+/// `tcp_shift_skb_data`: two of six segments are SACKed, and their data alone counts.
+#[test]
+fn sacked_segments_share_a_buffer() {
+    let mut sender = sender_with_socket(100);
+    leave(&mut sender);
+    let mut segment = Segment { ack: 1, window_bytes: 1_000_000, ..Segment::default() };
+    segment.sack.push(SackBlock { start: 1_001, end: 6_001 });
+    sender.on_ack(&mut cx(&mut (), 100_000), &segment);
+    // 6000 + 1280 of 13 680 are in use, and 2 * 2280 + 1280 more take the rest.
+    let new = sender.queue.out.drain(..).filter(|sent| sent.seq >= 6_001).count();
+    assert_eq!(new, 3);
+}
+
+/// What the window holds back shares a buffer.
+#[test]
+fn unsent_data_counts_alone() {
+    let mut sender = sender_paced(CongestionControl::Reno, 2, Pacing::Off);
+    sender.queue.forget_unsent();
+    sender.socket = Socket::new(SizeLimit::Bytes(Bytes(2 * 2_280 + 4_000)));
+    sender.write(100_000, 1_000);
+    assert_eq!(sender.queue.unsent(), 6_000);
+    sender.write(100_000, 1_000);
+    assert_eq!(sender.queue.unsent(), 6_000, "it is full");
+}
+
+#[test]
+fn the_fin_follows_what_still_waited_for_the_socket() {
+    let mut sender = sender_with_socket(8);
+    sender.close();
+    assert_eq!(leave(&mut sender).0, 6);
+    ack(&mut sender, 100_000, 2_001);
+    let rest: Vec<_> = sender.queue.out.drain(..).map(|sent| (sent.seq, sent.fin)).collect();
+    assert_eq!(rest, [(6_001, false), (7_001, true)]);
 }

@@ -10,7 +10,7 @@ use crate::support::poll;
 use std::collections::{BTreeSet, VecDeque};
 
 use lasthop_core::{Bytes, Duration, Ecn, FlowId, Host, Instant, Observer, Segment, TransportEvent};
-use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
+use lasthop_tcp::{Endpoint, Profile, RecoveryRules, SizeLimit, TcpConfig, TickClock};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ impl Params {
         config.fast_retransmit_guard = true;
         config.silly_window_avoidance = true;
         config.initial_window = self.iw;
-        config.initial_ssthresh = InitialSsthresh::Bytes(Bytes(u64::from(self.window * self.pkt)));
+        config.initial_ssthresh = SizeLimit::Bytes(Bytes(u64::from(self.window * self.pkt)));
         config.receive_window_initial = self.window;
         config.receive_window_max = self.window;
         config.limited_transmit = self.limtx == 1;

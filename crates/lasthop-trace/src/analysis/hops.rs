@@ -312,6 +312,7 @@ impl HopDirection {
         let capacity = self.capacity.bytes(from, last_end);
         record.utilisation = (capacity > 0.0).then(|| record.bytes_out as f64 / capacity);
         let duration_s = last_end.saturating_since(from).as_secs_f64();
+        record.throughput_Bps = (duration_s > 0.0).then(|| record.bytes_out as f64 / duration_s);
         record.busy_share = (duration_s > 0.0).then(|| self.busy.as_secs_f64() / duration_s);
         record
     }

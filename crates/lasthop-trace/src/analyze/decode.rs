@@ -10,6 +10,9 @@ use std::net::IpAddr;
 
 pub type Endpoint = (IpAddr, u16);
 
+/// QUIC's headers and the first encrypted bytes, which no two packets share.
+const DIGESTED: usize = 64;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decoded {
     Transport(TransportPacket),
@@ -29,6 +32,8 @@ pub(super) struct TransportPacket {
     pub(super) congestion_experienced: bool,
     /// Payload on the wire, captured or not.
     pub(super) payload_bytes: u64,
+    /// Identifies a UDP datagram by what the capture has of its payload.
+    pub(super) digest: u32,
     pub(super) tcp: Option<Header>,
 }
 
@@ -116,12 +121,15 @@ fn content(ip: &LaxIpSlice<'_>, packet: &[u8], wire_length: usize) -> Decoded {
     let Some((source_port, destination_port, header_bytes, tcp)) = transport else {
         return Decoded::Incomplete;
     };
+    let captured = &payload.payload[..payload.payload.len().min(transport_bytes)];
+    let digest = if tcp.is_none() { digest(captured.get(8..).unwrap_or_default()) } else { 0 };
     let Some(payload_bytes) = transport_bytes.checked_sub(header_bytes) else { return Decoded::Incomplete };
     Decoded::Transport(TransportPacket {
         source: (ip.source_addr(), source_port),
         destination: (ip.destination_addr(), destination_port),
         congestion_experienced: traffic_class == 3,
         payload_bytes: payload_bytes as u64,
+        digest,
         tcp,
     })
 }
@@ -185,4 +193,10 @@ fn pair(bytes: &[u8]) -> (u32, u32) {
 fn udp(datagram: &[u8]) -> Option<(u16, u16, usize, Option<Header>)> {
     let udp = UdpHeaderSlice::from_slice(datagram.get(..8)?).ok()?;
     Some((udp.source_port(), udp.destination_port(), 8, None))
+}
+
+/// FNV-1a of at most [`DIGESTED`] bytes, so that captures with different snap lengths agree.
+fn digest(bytes: &[u8]) -> u32 {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    bytes.iter().take(DIGESTED).fold(0x811c_9dc5, step)
 }

@@ -18,6 +18,8 @@ pub struct Packets {
     pub seq: Vec<u32>,
     pub ack: Vec<u32>,
     pub bytes: Vec<u32>,
+    /// Equal for the same UDP datagram in captures at several points; 0 for TCP.
+    pub digest: Vec<u32>,
     pub flags: Vec<u8>,
     /// Window, not scaled.
     pub window: Vec<u16>,
@@ -112,6 +114,7 @@ impl Packets {
         self.seq.push(seq);
         self.ack.push(ack);
         self.bytes.push(u32::try_from(packet.payload_bytes).unwrap_or(u32::MAX));
+        self.digest.push(packet.digest);
         self.flags.push(header.flags.byte());
         self.window.push(window);
         self.stamp.push(stamp);

@@ -33,16 +33,20 @@ class Judged:
 
 @dataclass(frozen=True)
 class Checked:
-    """A scenario file, its plan, and the verdicts on its claims."""
+    """A scenario file, its runs, and the verdicts on its claims."""
 
     file: Path
     claims: Claims
-    plan: Plan
+    campaign: Campaign
     baseline: Path | None
     judged: Sequence[Judged]
     warnings: Sequence[str]
     late: str | None
     """The reason if its runs are invalid."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.campaign.plan
 
     def any(self, *verdicts: str) -> bool:
         return any(judged.outcome.verdict in verdicts for judged in self.judged)
@@ -73,7 +77,7 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
         )
     baseline = baselines.find(ways.baseline, loaded.study.name)
     if baseline is not None:
-        _must_match(baseline, loaded.study.name, file)
+        check_baseline(baseline, loaded.study.name, file)
     out = ways.out or Path("results") / loaded.study.name
     check_folder(out)
 
@@ -87,7 +91,7 @@ def check_file(file: Path, asked: Asked, ways: Ways) -> Checked:
         records = Records.read(out, claims.factors, 1 if limit is None else len(LOOKS))
         judged = judge(claims, records, baseline)
         warnings = [*warnings_of(campaign), *_beyond(kept, plan.runs // len(plan.cells))]
-        return Checked(file, claims, plan, baseline, judged, warnings, lateness(campaign))
+        return Checked(file, claims, campaign, baseline, judged, warnings, lateness(campaign))
 
     if limit is None:
         return look(asked.replications)
@@ -154,7 +158,7 @@ def _doubted(outcome: Outcome) -> Outcome:
     return replace(outcome, verdict=UNDECIDED, reason=f"{what} no value, because a flow did not finish")
 
 
-def _must_match(baseline: Path, name: str, file: Path) -> None:
+def check_baseline(baseline: Path, name: str, file: Path) -> None:
     """Raise `InputError` if a baseline belongs to a scenario of another name."""
     scenario = finished(baseline)["identity"]["scenario"]
     if scenario != name:

@@ -1,6 +1,7 @@
 """Verdicts as text and in the formats of test services."""
 
 import json
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,16 @@ def lines(checked: Checked, judged: Judged) -> Iterator[str]:
         yield f"{INDENT}{text}"
     if (command := command_of(checked, judged)) is not None:
         yield f"{INDENT}{command}"
+
+
+def failure(checked: Checked, judged: Judged, *, until_decided: bool = False) -> str | None:
+    """Return why a claim fails as a test; `None` if it does not fail. Test runners quote the first line."""
+    verdict = judged.outcome.verdict
+    if checked.late is None and verdict in (UPHELD, UNCOMPUTABLE):
+        return None
+    hints = advice([checked], until_decided=until_decided) if verdict == UNDECIDED else []
+    late = [] if checked.late is None else [checked.late]
+    return "\n".join([*lines(checked, judged), *hints, *late, head(checked), *checked.warnings])
 
 
 def command_of(checked: Checked, judged: Judged) -> str | None:
@@ -118,15 +129,18 @@ _GITHUB = {NOT_UPHELD: "error", UNDECIDED: "warning", NOT_RUN: "warning"}
 
 
 def as_github(checked: Checked) -> Iterator[str]:
-    """Yield annotations in the format that GitHub reads from a job's output."""
+    """Yield annotations in the format that GitHub reads from a job's output.
+
+    Their files are relative to the root of the checkout, where GitHub's runner says that it is.
+    """
+    file = os.path.relpath(checked.claims.file, os.environ.get("GITHUB_WORKSPACE", "."))
     for judged in checked.judged:
         outcome = judged.outcome
         if (level := _GITHUB.get(outcome.verdict)) is None:
             continue
-        file = checked.claims.file
         parts = filter(None, (outcome.claim.text, numbers(outcome), command_of(checked, judged)))
         message = _data("\n".join(parts))
-        place = f"file={_property(str(file))},line={line_of(file, outcome.claim.id)}"
+        place = f"file={_property(file)},line={line_of(checked.claims.file, outcome.claim.id)}"
         title = _property(f"claim {outcome.claim.id}: {outcome.verdict}")
         yield f"::{level} {place},title={title}::{message}"
 

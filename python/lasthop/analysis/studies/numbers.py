@@ -74,17 +74,19 @@ class Cell:
     table: TableSpec
     study: Presentation
     looks: int = 1
+    hops: pl.DataFrame | None = None
 
     def lines(self) -> Iterator[Line]:
         rows = self.study.rows[self.table.kind]
-        if self.pages is None and any(row.of == "pages" for row in rows):
+        missing = {name for name, table in {"pages": self.pages, "hops": self.hops}.items() if table is None}
+        if any(row.of in missing for row in rows):
             return
         for row in rows:
             if all(self.levels.get(factor) == level for factor, level in row.cells.items()):
                 yield from self._row(row)
 
     def _row(self, row: RowSpec) -> Iterator[Line]:
-        records = self._flows(row) if row.of == "flows" or self.pages is None else self.pages
+        records = self._records(row)
         if row.flow == EACH:
             for role, part in _by_role(records):
                 yield from self._numbers(row, self.table.roles.get(role, role), part)
@@ -94,6 +96,13 @@ class Cell:
             of_roles = [list(self._numbers(row, row.flow, part)) for _, part in _by_role(records)]
             combine = _worst if row.over == "worst role" else _sum
             yield from (combine(lines) for lines in zip(*of_roles, strict=True))
+
+    def _records(self, row: RowSpec) -> pl.DataFrame:
+        if row.of == "hops" and self.hops is not None:
+            return self.hops.filter(pl.concat_str("hop", "direction", separator=" ") == row.role)
+        if row.of == "pages" and self.pages is not None:
+            return self.pages
+        return self._flows(row)
 
     def _flows(self, row: RowSpec) -> pl.DataFrame:
         wanted = [] if row.aborted else [pl.col("outcome") != "aborted"]

@@ -55,6 +55,7 @@ def study_summary(
     assets: Assets,
     runs: pl.DataFrame | None = None,
     *,
+    hops: pl.DataFrame | None = None,
     looks: int = 1,
 ) -> pl.DataFrame:
     """Compute the numbers of all tables of a study whose cells were run. Tables of runs require `runs`.
@@ -64,10 +65,12 @@ def study_summary(
     extra = extra_columns(factors, assets)
 
     def of_level(part: pl.DataFrame, levels: Mapping[str, str]) -> pl.DataFrame:
-        own_pages, own_runs = (
-            None if rows is None else _Cells(rows.filter(in_cell(levels)), factors) for rows in (pages, runs)
+        own_pages, own_runs, own_hops = (
+            None if rows is None else _Cells(rows.filter(in_cell(levels)), factors)
+            for rows in (pages, runs, hops)
         )
-        return _summary_of_tables(_Split(_Cells(part, factors), own_pages, own_runs, looks), factors, assets)
+        split = _Split(_Cells(part, factors), own_pages, own_runs, own_hops, looks)
+        return _summary_of_tables(split, factors, assets)
 
     return for_each_level(flows, extra, of_level)
 
@@ -76,9 +79,9 @@ def summary_of(tables: Tables, factors: Sequence[str], assets: Assets | None) ->
     """Compute the statistics in a study's tables; without `assets`, those of every metric."""
     if assets is None:
         return whole_summary(tables, factors)
-    pages = None if tables.pages is None else tables.pages.collect()
+    pages, hops = (None if table is None else table.collect() for table in (tables.pages, tables.hops))
     return study_summary(
-        tables.flows.collect(), pages, factors, assets, tables.runs.collect(), looks=tables.looks
+        tables.flows.collect(), pages, factors, assets, tables.runs.collect(), hops=hops, looks=tables.looks
     )
 
 
@@ -109,6 +112,7 @@ class _Split:
     flows: _Cells
     pages: _Cells | None
     runs: _Cells | None
+    hops: _Cells | None
     looks: int
 
     def lines(self, levels: Mapping[str, str], spec: TableSpec, study: Presentation) -> Iterator[Line]:
@@ -129,7 +133,8 @@ class _Split:
         if self.pages is not None:
             pages = self.pages.rows(own)
             reference = self.pages.rows(spec.own_levels({**levels, **spec.reference}))
-        return Cell(own, self.flows.rows(own), pages, reference, spec, study, self.looks)
+        hops = None if self.hops is None else self.hops.rows(own)
+        return Cell(own, self.flows.rows(own), pages, reference, spec, study, self.looks, hops)
 
 
 def _summary_of_tables(split: _Split, factors: Sequence[str], assets: Assets) -> pl.DataFrame:

@@ -1,6 +1,5 @@
 """The files of a results folder: checking, reading, locking and removing them."""
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,6 +16,7 @@ from lasthop.campaign.results.shapes import Manifest
 from lasthop.campaign.results.store import NEW_STORE, STORE, Store, was_left_open
 from lasthop.common.errors import InputError, InUseError
 from lasthop.common.files import check_name
+from lasthop.common.locks import try_lock
 
 MANIFEST = "manifest.json"
 FLOWS = "flows.parquet"
@@ -28,6 +28,8 @@ STATIONS = "stations.parquet"
 RECORDS = (FLOWS, RUNS, PAGES, SHORTS, HOPS, STATIONS)
 """The tables of records. The last four are optional."""
 TRACES = "traces"
+STACKS = "stacks"
+"""The logs of transfers' stacks: a folder for each cell, replication, flow and end."""
 LOCK = ".lock"
 MERGING = ".merging"
 """Temporary folder for new tables; it remains if the process is killed."""
@@ -43,7 +45,7 @@ _OTHERS = (
     "report.html",
 )
 """Other files of a results folder; see `lasthop.analysis.findings.files`."""
-_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", *RECORDS, TRACES, MERGING, _PARTS, *_OTHERS)
+_OWN = (MANIFEST, STORE, f"{STORE}-wal", f"{STORE}-shm", *RECORDS, TRACES, STACKS, MERGING, _PARTS, *_OTHERS)
 
 
 def check_folder(folder: Path) -> None:
@@ -187,8 +189,14 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        file.unlink(missing_ok=True)
-        os.close(descriptor)
+        if sys.platform == "win32":
+            # An open file cannot be removed there, so another process may lock it first.
+            os.close(descriptor)
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+        else:
+            file.unlink(missing_ok=True)
+            os.close(descriptor)
         with suppress(OSError):  # usually the folder is not empty
             folder.rmdir()
 
@@ -197,19 +205,17 @@ def _lock(file: Path) -> int:
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(descriptor):
+                holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+                raise InUseError(
+                    f"{file.parent} is in use by {holder}. Wait until it has finished, or choose another "
+                    "folder with --out DIR."
+                )
             # The previous holder may have removed the file meanwhile; then the lock is void.
             if file.exists() and os.fstat(descriptor).st_ino == file.stat().st_ino:
                 os.truncate(descriptor, 0)
                 os.write(descriptor, _holder().encode())
                 return descriptor
-        except BlockingIOError:
-            holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
-            os.close(descriptor)
-            raise InUseError(
-                f"{file.parent} is in use by {holder}. Wait until it has finished, or choose another folder "
-                "with --out DIR."
-            ) from None
         except BaseException:
             os.close(descriptor)
             raise

@@ -31,6 +31,80 @@ _PLACE = [
 ]
 """Columns of every table, after the columns of the factors."""
 _LATE = "delay of packets after the time at which they were due. Live engine only."
+_LOG = "by the log (qlog) of the QUIC stack that sends"
+_STACK = [
+    ("stack_declared_losses", "declared losses", "packets", f"Packets declared lost, {_LOG}."),
+    (
+        "stack_spurious_losses",
+        "spurious losses",
+        "packets",
+        f"Packets that arrived although they were declared lost, {_LOG}.",
+    ),
+    (
+        "stack_real_losses_share",
+        "real share of the declared losses",
+        "ratio",
+        f"The share of the packets declared lost, {_LOG}, that did not arrive.",
+    ),
+    (
+        "stack_detection_ms",
+        "time to detection",
+        "ms",
+        f"Median time from the sending of a packet that was lost to its declaration, {_LOG}.",
+    ),
+    (
+        "stack_srtt_ms",
+        "smoothed RTT of the stack",
+        "ms",
+        f"Median over the round trips of the smoothed RTT after each, {_LOG}.",
+    ),
+    (
+        "stack_srtt_error",
+        "error of the smoothed RTT",
+        "ratio",
+        "Median of the relative differences between the stack's smoothed RTT and the actual round trip.",
+    ),
+    (
+        "stack_rtt_error",
+        "error of the RTT samples",
+        "ratio",
+        "Median of the relative differences between the stack's RTT samples and the actual round trips.",
+    ),
+    ("stack_cwnd_bytes", "cwnd of the stack", "B", f"Mean congestion window over time, {_LOG}."),
+    ("stack_in_flight_bytes", "in flight", "B", f"Mean over time of the bytes in flight, {_LOG}."),
+    (
+        "wire_in_flight_bytes",
+        "on the way",
+        "B",
+        "Mean over time of the bytes in datagrams that have left and will arrive.",
+    ),
+    (
+        "wire_lost_datagrams",
+        "datagrams lost",
+        "packets",
+        "Datagrams of the sender that did not arrive, without those behind the last that did.",
+    ),
+    (
+        "wire_rtt_ms",
+        "actual RTT",
+        "ms",
+        "Median time from the sending of a datagram to the arrival of its first acknowledgment.",
+    ),
+    (
+        "wire_burst_p95_bytes",
+        "p95 of bursts",
+        "B",
+        "95 % quantile of the bytes in datagrams that leave within 0.1 ms of the one before.",
+    ),
+    (
+        "wire_burst_max_bytes",
+        "largest burst",
+        "B",
+        "Most bytes in datagrams that leave within 0.1 ms of the one before.",
+    ),
+]
+"""Metrics of flows by QUIC stacks that write logs, from these logs and from captures at both ends."""
+STACK_METRICS = [name for name, *_ in _STACK]
 _ADDED = {
     "flows": [
         (
@@ -38,7 +112,8 @@ _ADDED = {
             "role",
             "",
             "The name of the flow, or its rank, by which flows of several runs can be compared.",
-        )
+        ),
+        *_STACK,
     ],
     "pages": [("role", "role", "", "The name of the scenario's entry, which its page loads share.")],
     "runs": [

@@ -21,6 +21,9 @@ _SHARES = frozenset(
     {
         "lost_per_packet",
         "retransmitted_per_packet",
+        "stack_real_losses_share",
+        "stack_rtt_error",
+        "stack_srtt_error",
         "throughput_share",
         "utilisation",
         "background_share",

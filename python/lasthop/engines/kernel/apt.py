@@ -12,6 +12,7 @@ PACKAGE = "linux-source-"
 RELEASE = re.compile(r"\d+\.\d+")
 # Debian's suites with newer kernels.
 _SUITES = ("trixie-backports", "sid")
+_SOURCE_PACKAGE = "--showformat=${source:Package} ${source:Version}"
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -29,14 +30,20 @@ class Apt:
         names = [line.split()[0].removeprefix(PACKAGE) for line in done.stdout.splitlines() if line.strip()]
         return sorted(filter(RELEASE.fullmatch, names), key=numbers)
 
-    def fetch(self, package: str, folder: Path) -> None:
-        """Fetch a package and unpack it into a folder; apt checks its signature and checksum."""
+    def fetch(self, package: str, folder: Path) -> str:
+        """Fetch a package and unpack it into a folder; apt checks its signature and checksum.
+
+        Return the name and the version of its source package.
+        """
         done = self._run("apt-get", "download", "--quiet=2", package, folder=folder)
         packages = list(folder.glob(f"{package}_*.deb"))
         if done.returncode != 0 or not packages:
             raise InputError(f"apt-get cannot fetch {package}: {done.stderr.strip()}")
         subprocess.run(["dpkg-deb", "--extract", packages[0], folder], check=True)
+        command = ["dpkg-deb", "--show", _SOURCE_PACKAGE, str(packages[0])]
+        source: str = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         packages[0].unlink()
+        return source
 
     def update(self) -> None:
         done = self._run("apt-get", "update", "--quiet=2")
@@ -63,6 +70,14 @@ class Apt:
 def numbers(release: str) -> tuple[int, ...]:
     """Return the sort key of a release."""
     return tuple(map(int, release.split(".")))
+
+
+def source_package(package: str) -> str:
+    """Return the name and the version of an installed package's source; "" if dpkg does not know it."""
+    if shutil.which("dpkg-query") is None:
+        return ""
+    command = ["dpkg-query", "--show", _SOURCE_PACKAGE, package]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def other_suites(folder: Path) -> Apt | None:

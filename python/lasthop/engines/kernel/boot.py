@@ -15,6 +15,10 @@ from lasthop.engines.kernel.store import Kernel
 NEEDED_TOOLS = "The kernel engine needs setpriv, taskset and setarch (package util-linux)."
 # The number of lines of the console in the error message for a failed guest.
 _CONSOLE_LINES = 40
+_PTRACE = (
+    "A guest needs ptrace for its own processes. In a container, its seccomp profile must allow it; "
+    "elsewhere the sysctl kernel.yama.ptrace_scope must be 0 or 1."
+)
 # Arbitrary, but the same in every boot.
 _START_NS = 1_000_000_000
 _GUEST = Path(__file__).with_name("guest")
@@ -113,7 +117,8 @@ def environment_of(seed: int, memory: str) -> dict[str, str]:
 def with_console(reason: str, console: int) -> str:
     """Return the reason for a guest's end, followed by the end of its console."""
     lines = read_file(console).decode(errors="replace").strip().splitlines()[-_CONSOLE_LINES:]
-    return "\n  ".join([f"{reason}. The end of its console:", *lines])
+    advice = [_PTRACE] if any("ptrace" in line for line in lines) else []
+    return "\n  ".join([f"{reason}. The end of its console:", *lines, *advice])
 
 
 def _memory_folder(size: int) -> str:

@@ -95,7 +95,7 @@ def build(wanted: Wanted, jobs: int, advance: Callable[[str, int], None]) -> Ker
             hz=wanted.hz,
         )
         default_name = name_of(source.release or version, wanted.hz) + names_of(wanted.modules)
-        return save(wanted.name or default_name, program, info)
+        return save(wanted.name or default_name, program, tree / ".config", info)
 
 
 def _check_tools() -> None:

@@ -186,7 +186,7 @@ class KernelEngine(HostEngine):
             cell=cell,
             seed=_guest_seed(request),
             command=[],
-            write=_folders(program.get("write", ())),
+            write=_folders(message["scenario"]["flow"][0].get("write", ())),
             cpu_cost=program.get("cpu_cost", 0.0),
             run={**message, "spin_us": 0},
         )

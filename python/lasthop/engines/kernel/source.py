@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lasthop.common.errors import InputError, nearest
-from lasthop.engines.kernel.apt import PACKAGE, RELEASE, Apt, numbers, other_suites
+from lasthop.engines.kernel.apt import PACKAGE, RELEASE, Apt, numbers, other_suites, source_package
 from lasthop.engines.kernel.changes import BUILT
 
 _INSTALLED = Path("/usr/src")
@@ -76,13 +76,16 @@ def _newer(release: str) -> str:
 
 def _of_release(release: str, choice: str, folder: Path) -> Source:
     package = PACKAGE + release
-    installed = _archive(_INSTALLED, release)
-    if installed is None:
-        _apt_with(release, folder).fetch(package, folder)
-        installed = _archive(folder / "usr" / "src", release)
-    if installed is None:
+    archive = _archive(_INSTALLED, release)
+    if archive is None:
+        source = _apt_with(release, folder).fetch(package, folder)
+        archive = _archive(folder / "usr" / "src", release)
+    else:
+        source = source_package(package)
+    if archive is None:
         raise InputError(f"The package {package} contains no archive of a kernel's source.")
-    return Source(installed, package, _sha256(installed), release, choice)
+    origin = f"{package} (source package {source})" if source else package
+    return Source(archive, origin, _sha256(archive), release, choice)
 
 
 def _apt_with(release: str, folder: Path) -> Apt:

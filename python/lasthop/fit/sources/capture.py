@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lasthop import _core
+from lasthop.common.captures import Columns, packets_of
 from lasthop.common.errors import InputError
 from lasthop.fit.measurement import (
     Bools,
@@ -44,9 +44,7 @@ USER, SERVERS = "10.0.1.1", "10.0.0."
 SYN, ACK = 0x02, 0x10
 # Bytes of IP and transport headers.
 TCP_HEADERS, UDP_HEADERS = 52, 28
-KINDS = {"Q": np.uint64, "I": np.uint32, "H": np.uint16, "B": np.uint8}
 
-Columns = dict[str, Any]
 Trips = tuple[Floats, Floats]
 # Addresses and ports, whether it is TCP; of both ends, MSS, window scale and bytes of a data packet's header.
 Flow = tuple[tuple[str, int, str, int], bool, list[int | None], list[int | None], list[int | None]]
@@ -95,18 +93,6 @@ def read(path: Path, host: str | None = None) -> Measurement:
     )
 
 
-def packets_of(path: Path) -> tuple[Columns, dict[str, Any]]:
-    """Return the packets of a capture as columns, and its other data. Raises InputError if it is damaged."""
-    try:
-        table = _core.packets(str(path))
-    except _core.CaptureError as error:
-        raise InputError(f"{path}: {error}. The file was not used.") from error
-    columns = {
-        name: np.frombuffer(cells[1], KINDS[cells[0]]) for name, cells in table.items() if _is_column(cells)
-    }
-    return columns, table
-
-
 def larger_way(size: Ints, reverse: Ints) -> int | None:
     """Return the direction with more data, 1 if opposite to the first packet; `None` if too little."""
     amounts = [int(size[reverse == way].sum(dtype=np.int64)) for way in (0, 1)]
@@ -118,10 +104,6 @@ def _seconds(columns: Columns, time_ns: npt.NDArray[np.uint64]) -> Floats:
     """Return times in seconds since the first packet of the file."""
     seconds: Floats = (time_ns - columns["time_ns"][:1]).astype(np.int64) / 1e9
     return seconds
-
-
-def _is_column(cells: object) -> bool:
-    return isinstance(cells, tuple) and len(cells) == 2
 
 
 def _from(transfer: Transfer, start: float) -> Transfer:

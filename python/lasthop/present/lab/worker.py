@@ -8,11 +8,16 @@ from __future__ import annotations
 import gc
 import json
 import os
-import resource
 import select
 import struct
 import sys
 from typing import Any
+
+if sys.platform == "win32":
+    import _winapi
+    import msvcrt
+elif sys.platform == "linux":
+    import resource
 
 LENGTH = struct.Struct("<I")
 """The header of each question and answer."""
@@ -41,6 +46,8 @@ def _question() -> dict[str, Any]:
 
 
 def _waiting() -> bool:
+    if sys.platform == "win32":  # whose select knows sockets only
+        return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(0))[0])
     return bool(select.select([0], [], [], 0)[0])
 
 
@@ -64,11 +71,12 @@ def main() -> None:
     from lasthop.present.lab.opened import Opened
 
     first = _question()
-    if first.pop("patient"):
+    if first.pop("patient") and sys.platform != "win32":
         os.nice(_PATIENT)
     desk = Desk(Opened(**first), _waiting)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":  # Windows has no such limits, and macOS none below what is mapped
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:
         question = _question()
         try:

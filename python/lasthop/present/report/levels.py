@@ -21,7 +21,7 @@ _MOST_LETTERS = 80
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """A level and its meaning, which is empty if no keys differ."""
+    """A level and its meaning, which is empty if no keys differ; "only with ..." if it cannot be compared."""
 
     name: str
     meaning: str
@@ -81,14 +81,35 @@ def _views(
     }
     afters = [{key: after for key, (_, after) in changes.items()} for _, changes in changes_of.values()]
     distinguishing = _distinguishing(afters)
-    views = [LevelView(levels[0], _text(first, distinguishing), list(recordings_in(first)))]
+    has_pair = any(base == levels[0] for base, _ in changes_of.values())
+    text = _text(first, distinguishing) if has_pair else _company(cells, factor, levels[0])
+    views = [LevelView(levels[0], text, list(recordings_in(first)))]
     for name in levels[1:]:
-        base, changes = changes_of.get(name, (levels[0], {}))
+        if name not in changes_of:
+            views.append(LevelView(name, _company(cells, factor, name)))
+            continue
+        base, changes = changes_of[name]
         own = {key: after for key, (_, after) in changes.items()}
         text = _text(own, distinguishing)
         meaning = text if base == levels[0] or not text else f"as {base}, but {text}"
         views.append(LevelView(name, meaning, list(recordings_in(own))))
     return views
+
+
+def _company(cells: Sequence[Cell], factor: str, name: str) -> str:
+    """Return the factor of which a level meets the fewest levels, and these; empty if it meets all levels."""
+    own = [cell for cell in cells if cell.levels.get(factor) == name]
+    met = [
+        (other, levels)
+        for other in own[0].levels
+        if other != factor and (levels := _levels(own, other)) != _levels(cells, other)
+    ]
+    other, levels = min(met, key=lambda pair: len(pair[1]), default=("", []))
+    return f"only with {other} {', '.join(levels)}" if other else ""
+
+
+def _levels(cells: Sequence[Cell], factor: str) -> list[str]:
+    return list(dict.fromkeys(cell.levels[factor] for cell in cells if factor in cell.levels))
 
 
 def _distinguishing(levels: Sequence[Mapping[str, object]]) -> frozenset[str]:

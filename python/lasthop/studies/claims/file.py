@@ -123,6 +123,11 @@ def _own_claims(file: Path, study: Scenario) -> Claims | None:
     return _Reader(file, text, Design.of(study), ()).read({_CLAIM: data[_CLAIM]}, Changes())
 
 
+def claim_in_code(entry: Mapping[str, object], study: Scenario) -> Claims:
+    """Read a claim that is in no file, given by the keys of `[[claim]]`; raise `InputError`."""
+    return _Reader(Path("assert_claim"), "", Design.of(study), ()).read({_CLAIM: [entry]}, Changes())
+
+
 def load_claims(file: Path, study: Scenario, changes: Changes | None = None) -> Claims:
     """Read a file of claims on a scenario; raise `InputError`."""
     text, data = read_toml(file)

@@ -46,16 +46,17 @@ class RowSpec:
     """A row of a table: its numbers, and the records that they are computed from.
 
     `flow` is the table's name of the row, or `each` for a row per role under the role's own name. `role`
-    restricts the records to a role; `inline-first` and `inline-last` are the first and last of roles named
-    `inline-1`, `inline-2` and so on. `cells` restricts the row to cells with these levels; `aborted = false`
-    excludes aborted flows. `over` combines the roles: all records together, the numbers of the worst role, or
-    the sum over the roles. `replications` counts values or runs.
+    restricts the records to a role, or to a hop and direction as in `cable up`; `inline-first` and
+    `inline-last` are the first and last of roles named `inline-1`, `inline-2` and so on. `cells` restricts
+    the row to cells with these levels; `aborted = false` excludes aborted flows. `over` combines the roles:
+    all records together, the numbers of the worst role, or the sum over the roles. `replications` counts
+    values or runs.
     """
 
     __pydantic_config__: ClassVar = _STRICT
     flow: str
     numbers: tuple[NumberSpec, ...]
-    of: Literal["flows", "pages"] = "flows"
+    of: Literal["flows", "pages", "hops"] = "flows"
     role: str | None = None
     protocol: Literal["tcp", "udp"] | None = None
     cells: Mapping[str, str] = field(default_factory=dict)

@@ -105,6 +105,31 @@ def test_a_slower_version_fails_against_its_baseline_and_the_same_one_passes(
     assert capsys.readouterr().out.count("not upheld") == 1
 
 
+def test_a_report_shows_the_verdicts_against_the_baseline(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("up.toml", NO_WORSE)
+    assert lasthop_main("run", "up.toml", "--quiet") == 0
+    assert lasthop_main("check", "baseline", "save", "up") == 0
+    write("up.toml", NO_WORSE, rate="1 Mbit/s")
+    assert lasthop_main("check", "up.toml", "--report") == 4
+    assert "report: results/up/report.html\n" in capsys.readouterr().out
+    claims = pl.read_csv("results/up/claims.csv")
+    assert claims.select("id", "verdict").rows() == [("no-worse", "not upheld")]
+    assert "not upheld" in Path("results/up/report.html").read_text(encoding="utf-8")
+
+
+def test_annotations_name_files_from_the_root_of_the_checkout(
+    lasthop_main: Main, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("net").mkdir()
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(Path.cwd()))
+    monkeypatch.chdir("net")
+    write("up.toml", LIMIT.format(limit=2))
+    assert lasthop_main("check", "up.toml", "--format", "github") == 4
+    assert "\n::error file=net/up.toml,line=14,title=claim limit%3A not upheld::" in capsys.readouterr().out
+
+
 def test_a_baseline_says_what_its_replications_detect(
     lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:

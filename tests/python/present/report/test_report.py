@@ -185,8 +185,11 @@ def test_levels_are_told_by_what_they_set_in_the_scenario() -> None:
         "memory": {"none": "tcp.cached_metrics = false", "cbi": "tcp.cached_metrics = true"}
     }
     # No cell with this workload is otherwise like one with the first workload, a page load.
-    other = told("studies/iip2004/study.toml")["workload"]["3tcp5s"]
-    assert other.startswith("as 3tcp, but flow.tcp-3.start.min = 5 s")
+    workload = told("studies/iip2004/study.toml")["workload"]
+    assert workload["3tcp5s"].startswith("as 3tcp, but flow.tcp-3.start.min = 5 s")
+    assert workload["3tcp"] == "only with protocol none"
+    # A scenario of the source has rates of its own.
+    assert told("studies/l4s2020/study.toml")["scenario"]["3"] == "only with rate 100-5"
 
 
 def test_the_first_screen_answers_and_provenance_comes_last(

@@ -66,6 +66,21 @@ fn data_go_the_way_that_most_of_the_payload_went() {
 }
 
 #[test]
+fn connections_to_the_server_of_a_transfer_have_its_name() {
+    let mut all = connections();
+    all.transfers = vec![([SERVER.into(); 2], "mine".into())];
+    for port in [5000, 5001] {
+        send(&mut all, Host::Client, port, "udp", 10);
+    }
+    let names: Vec<_> = all.flows(&[0; 2]).into_values().map(|flow| flow.name).collect();
+    assert_eq!(names, ["mine", "mine-2"]);
+    all.transfers[0].0 = [CLIENT.into(); 2];
+    send(&mut all, Host::Client, 5002, "udp", 10);
+    let names: Vec<_> = all.flows(&[0; 3]).into_values().map(|flow| flow.name).collect();
+    assert_eq!(names[2], "udp-1", "it goes to another host");
+}
+
+#[test]
 fn a_syn_opens_another_connection_only_after_the_end_of_the_last() {
     let mut all = connections();
     assert_eq!(send(&mut all, Host::Client, 5000, "a", 0), FlowId::stranger(0), "its SYN was never seen");

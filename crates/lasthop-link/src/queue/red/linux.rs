@@ -27,6 +27,7 @@ pub(crate) struct FixedPointRed {
     log: u8,
     max_probability: u32,
     ecn: bool,
+    harddrop: bool,
     /// When the probability may be adapted; `Instant::MAX` if it is fixed.
     next_adaptation: Instant,
     average: u64,
@@ -39,19 +40,24 @@ pub(crate) struct FixedPointRed {
 
 impl FixedPointRed {
     pub(crate) fn new(config: LinuxRed, stream: RandomStream) -> Self {
-        let LinuxRed { min, max, max_probability, weight_log, ecn, adaptive } = config;
+        let LinuxRed { min, max, max_probability, weight_log, ecn, harddrop, adaptive } = config;
         Self {
             min: u64::from(min),
             max: u64::from(max),
             log: weight_log,
             max_probability: max_probability.share_of_u32(),
             ecn,
+            harddrop,
             next_adaptation: if adaptive { Instant::ZERO + ADAPTATION } else { Instant::MAX },
             average: 0,
             count: -1,
             goal: 0,
             stream,
         }
+    }
+
+    fn marks(&self, ecn: Ecn) -> bool {
+        self.ecn && ecn != Ecn::NotEct
     }
 
     /// The average in whole bytes.
@@ -94,7 +100,7 @@ impl Judge for FixedPointRed {
         }
         if self.average >= self.max << self.log {
             self.count = -1;
-            return Verdict::Drop;
+            return if self.marks(ecn) && !self.harddrop { Verdict::Mark } else { Verdict::Drop };
         }
         self.count += 1;
         let excess = (self.average - (self.min << self.log)) >> self.log;
@@ -105,7 +111,7 @@ impl Judge for FixedPointRed {
         if self.count == 0 {
             self.draw();
         }
-        match (hits, self.ecn && ecn != Ecn::NotEct) {
+        match (hits, self.marks(ecn)) {
             (false, _) => Verdict::Pass,
             (true, true) => Verdict::Mark,
             (true, false) => Verdict::Drop,

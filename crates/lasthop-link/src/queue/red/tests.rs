@@ -163,6 +163,19 @@ fn from_the_upper_threshold_everything_is_dropped_even_with_ecn() {
 }
 
 #[test]
+fn without_harddrop_ecn_capable_packets_are_marked_from_the_upper_threshold() {
+    let mut config = red(2, 7, 0.1, 1.0);
+    (config.ecn, config.harddrop) = (true, false);
+    let mut abrupt = new(&config);
+    assert_eq!(judge(&mut abrupt, second(1), 7, 0, Ecn::Ect0), Verdict::Mark);
+    assert_eq!(judge(&mut abrupt, second(1), 7, 0, Ecn::NotEct), Verdict::Drop);
+    config.gentle = true;
+    let mut gentle = new(&config);
+    gentle.count = 100; // The next packet is hit for sure.
+    assert_eq!(judge(&mut gentle, second(1), 8, 0, Ecn::Ect0), Verdict::Mark);
+}
+
+#[test]
 fn ecn_marks_capable_packets_and_drops_others() {
     let mut config = red(2, 7, 1.0, 1.0);
     for (ecn_on, ecn, verdict) in [

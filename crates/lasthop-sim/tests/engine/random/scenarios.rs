@@ -19,7 +19,7 @@ use lasthop_scenario::{
     AccessConfig, Behind, DataDirection, Flow, HopConfig, HostConfig, LanConfig, RelayConfig, Roles,
     RouterConfig, Scenario,
 };
-use lasthop_tcp::{CongestionControl, FRtoMode, Profile, RecoveryRules, Stack, TcpConfig};
+use lasthop_tcp::{CongestionControl, FRtoMode, PragueVersion, Profile, RecoveryRules, Stack, TcpConfig};
 use lasthop_traffic::{
     BulkConfig, CoapConfig, Codec, ConstantUdpConfig, Ect, FlowConfig, HeaderWrite, HttpConfig,
     HttpPageConfig, HttpProtocol, OnOffConfig, Packet, Recording, ReplayConfig, RequestResponseConfig,
@@ -587,7 +587,7 @@ fn red() -> impl Strategy<Value = RedConfig> {
         .prop_map(|(min, width)| (QueueSize::Bytes(min), QueueSize::Bytes(min + width)));
     let idle = (1..500_u64).prop_map(Duration::from_millis);
     let weight = prop_oneof![Just(0.002), 0.001..=1.0];
-    (prop_oneof![packets, bytes], 0.01..=1.0, weight, idle, collection::vec(bool::ANY, 3)).prop_map(
+    (prop_oneof![packets, bytes], 0.01..=1.0, weight, idle, collection::vec(bool::ANY, 4)).prop_map(
         |((min, max), max_probability, weight, idle_packet_time, switches)| RedConfig {
             min,
             max,
@@ -598,6 +598,7 @@ fn red() -> impl Strategy<Value = RedConfig> {
             ecn: switches[0],
             gentle: switches[1],
             adaptive: switches[2],
+            harddrop: !switches[0] || switches[3],
         },
     )
 }
@@ -661,6 +662,7 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             accurate_ecn: ecn && rack,
             accurate_ecn_option: ecn && rack && tail_loss_probe,
             hystart_plus_plus: sack && congestion_control.has_slow_start(),
+            prague_version: if rack { PragueVersion::V0_5 } else { PragueVersion::V0_6 },
             rack,
             tail_loss_probe,
             congestion_control,

@@ -20,7 +20,11 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let mut config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
+        Self::of(Profile::Linux6)
+    }
+
+    fn of(profile: Profile) -> Self {
+        let mut config: TcpConfig = toml::from_str(profile.toml()).expect("complete");
         config.congestion_control = CongestionControl::Bbr;
         config.draws = Seed { study: 1, replication: 1 }.stream("bbr").into();
         let window = Segments::new(&config, 1_000, Counting::Segments);
@@ -32,7 +36,11 @@ impl Rig {
 
     /// Past its start, with a full path of 100 segments.
     fn cruising() -> Self {
-        let mut rig = Self::new();
+        Self::cruising_with(Profile::Linux6)
+    }
+
+    fn cruising_with(profile: Profile) -> Self {
+        let mut rig = Self::of(profile);
         (0..5).for_each(|_| rig.round(100, 300));
         rig.round(100, 100);
         assert_eq!(rig.bbr.mode, Mode::ProbeBandwidth);
@@ -145,6 +153,19 @@ fn the_window_is_twice_the_path_and_room_for_bursts() {
     rig.round(1, 100);
     assert_eq!(rig.bbr.target(2 * UNIT), 206 + 2 * u32::from(rig.bbr.phase == 0));
     assert!(rig.bbr.window() <= 206 + extra + 2);
+}
+
+/// Linux 4.11: the window is 2 * 100 and three bursts of two, in the phase that probes as in any other, and
+/// however many segments an ACK acknowledges.
+#[test]
+fn the_early_version_adds_nothing_for_probes_and_aggregated_acks() {
+    let mut rig = Rig::cruising_with(Profile::Linux411);
+    for _ in 0..16 {
+        rig.round(100, 100);
+        assert_eq!(rig.bbr.target(2 * UNIT), 206);
+        assert!(rig.bbr.window() <= 206);
+    }
+    assert!(rig.bbr.aggregation.extra(rig.bbr.bandwidth()) > 0);
 }
 
 #[test]

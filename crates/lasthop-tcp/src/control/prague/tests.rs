@@ -6,7 +6,17 @@ const MSS: u32 = 1_000;
 
 /// In congestion avoidance.
 fn prague(window: u32) -> Prague {
-    let config: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
+    version(PragueVersion::V0_6, window)
+}
+
+/// The same in the version of August 2020.
+fn prague_of_2020(window: u32) -> Prague {
+    version(PragueVersion::V0_5, window)
+}
+
+fn version(prague_version: PragueVersion, window: u32) -> Prague {
+    let linux_6: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("complete");
+    let config = TcpConfig { prague_version, ..linux_6 };
     let mut segments = Segments::new(&config, MSS, Counting::Segments);
     segments.set(window);
     segments.set_ssthresh(2);
@@ -23,7 +33,7 @@ fn at(us: u64, una: u64) -> Moment {
 /// An ACK of `acked` segments, `marked` of them with a mark.
 fn ack(prague: &mut Prague, at: Moment, acked: u32, marked: u64) {
     let (delivered, delivered_ce) = (prague.delivered + u64::from(acked), prague.delivered_ce + marked);
-    prague.on_every_ack(&Acked { at, is_predicted: true, delivered, delivered_ce });
+    prague.on_every_ack(&Acked { at, is_predicted: true, acknowledged: None, delivered, delivered_ce });
     prague.on_ack(&RateSample { at, acked, is_window_limited: true, rate: None });
 }
 
@@ -172,4 +182,58 @@ fn a_target_stays_at_two_segments() {
         prague.on_congestion(Congestion::Loss, 3);
     }
     assert_eq!((prague.target, prague.ssthresh()), (2 << PLACES, 2));
+}
+
+/// `cwnd_cnt`: growth and cuts add up until they are a segment, and refer to the window without its fraction.
+#[test]
+fn version_0_5_moves_the_window_by_whole_segments() {
+    let mut prague = prague_of_2020(10);
+    ack(&mut prague, at(1_000, 1), 9, 0);
+    assert_eq!((prague.window(), (prague.target * 10) >> PLACES), (10, 108), "10.9, rounded down");
+    ack(&mut prague, at(2_000, 2), 2, 0);
+    assert_eq!(prague.window(), 11);
+    // 11.1 - 11 / 8 = 9.7: the window falls to 10, not to 9.
+    prague.alpha = (ONE / 4) << WEIGHT_LOG;
+    prague.on_congestion(Congestion::Ecn, 11);
+    assert_eq!((prague.target * 10) >> PLACES, 97);
+    for number in 3..6 {
+        ack(&mut prague, at(number * 1_000, number), 0, 0);
+        assert_eq!(prague.window(), 10);
+    }
+    // Version 0.6 rounds up.
+    let mut today = self::prague(10);
+    ack(&mut today, at(1_000, 1), 1, 0);
+    assert_eq!(today.window(), 11);
+}
+
+/// `prague_rtt_scaling` was off.
+#[test]
+fn version_0_5_grows_by_a_segment_per_round_on_short_paths_too() {
+    let mut prague = prague_of_2020(50);
+    (prague.srtt_us, prague.rounds) = (5_000, ROUNDS_YOUNG);
+    assert_eq!(prague.growth(), ONE);
+    (prague.now_us, prague.cut_us) = (100_001, 100_000);
+    prague.on_congestion(Congestion::Ecn, 50);
+    assert_eq!(prague.target_segments(), 25);
+}
+
+#[test]
+fn version_0_5_keeps_a_window_of_two() {
+    let mut prague = prague_of_2020(3);
+    for number in 1..20 {
+        prague.on_congestion(Congestion::Ecn, 3);
+        ack(&mut prague, at(number * 1_000, number), 0, 0);
+    }
+    assert_eq!((prague.window(), prague.target), (2, 2 << PLACES));
+    prague.on_timeout(&at(0, 0), 2, 1);
+    assert_eq!((prague.window(), prague.ssthresh()), (1, 2));
+}
+
+/// 50 packets of 1052 bytes per 100 ms, counted as payload by the pacer.
+#[test]
+fn version_0_5_paces_by_whole_packets_and_grows_meanwhile() {
+    let mut prague = prague_of_2020(50);
+    prague.on_rtt(&at(0, 0), 100_000);
+    assert_eq!(prague.pacing_rate().map(Rate::bits_per_second), Some(4_208_000));
+    assert!(prague.grows_while_paced() && !self::prague(50).grows_while_paced());
 }

@@ -5,8 +5,8 @@ mod path;
 
 use lasthop_core::{Bytes, Duration, Seed, named};
 use lasthop_tcp::{
-    CachedMetrics, CongestionControl, FRtoMode, InitialSsthresh, Pacing, Phase, Profile, RecoveryRules,
-    Stack, TcpConfig,
+    CachedMetrics, CongestionControl, FRtoMode, Pacing, Phase, PragueVersion, Profile, RecoveryRules,
+    SizeLimit, Stack, TcpConfig,
 };
 use proptest::prelude::*;
 
@@ -72,12 +72,16 @@ fn config() -> impl Strategy<Value = TcpConfig> {
 /// Like [`config`], for the sender of Linux 6.
 fn modern() -> impl Strategy<Value = TcpConfig> {
     let growth = any_of(named::<CongestionControl>());
-    let pacing = prop_oneof![Just(Pacing::Off), Just(Pacing::Socket), Just(Pacing::Fq)];
-    (any::<[bool; 9]>(), growth, pacing, 1..12u32, 4..64u32).prop_map(
+    let pacing = prop_oneof![Just(Pacing::Off), Just(Pacing::Socket), Just(Pacing::Fq), Just(Pacing::Never)];
+    let send_buffer = prop_oneof![
+        Just(SizeLimit::Infinite),
+        (1..100_000u64).prop_map(|bytes| SizeLimit::Bytes(Bytes(bytes))),
+    ];
+    (any::<[bool; 9]>(), growth, (pacing, send_buffer), 1..12u32, 4..64u32).prop_map(
         |(
             [sack, dsack, timestamps, eifel, ecn, rack, probe, frto, newer],
             growth,
-            pacing,
+            (pacing, send_buffer),
             window,
             receive_window,
         )| {
@@ -89,11 +93,13 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
             config.ecn = ecn || growth.needs_ecn();
             config.accurate_ecn = newer && config.ecn;
             config.hystart_plus_plus = newer && growth.has_slow_start();
+            config.prague_version = if newer { PragueVersion::V0_6 } else { PragueVersion::V0_5 };
             config.rack = rack;
             config.tail_loss_probe = probe;
             config.frto = if frto { FRtoMode::Rfc5682Sack } else { FRtoMode::Off };
             config.congestion_control = growth;
             config.pacing = pacing;
+            config.send_buffer = send_buffer;
             config.draws = Seed { study: 1, replication: 1 }.stream("control").into();
             config.initial_window = window;
             config.receive_window_initial = receive_window;
@@ -107,8 +113,8 @@ fn modern() -> impl Strategy<Value = TcpConfig> {
 fn classic() -> impl Strategy<Value = TcpConfig> {
     let recovery = recovery(Stack::Classic);
     let ssthresh = prop_oneof![
-        Just(InitialSsthresh::Infinite),
-        (0..60_000u64).prop_map(|bytes| InitialSsthresh::Bytes(Bytes(bytes))),
+        Just(SizeLimit::Infinite),
+        (0..60_000u64).prop_map(|bytes| SizeLimit::Bytes(Bytes(bytes))),
     ];
     (any::<[bool; 5]>(), recovery, ssthresh, 1..12u32, 2..64u32, 1..4u32).prop_map(
         |(

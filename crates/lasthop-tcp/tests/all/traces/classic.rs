@@ -2,7 +2,7 @@
 
 use crate::support::poll;
 use lasthop_core::{Bytes, Duration, Ecn, Flags, FlowId, Host, Instant, SackBlock, Segment, TransportEvent};
-use lasthop_tcp::{Endpoint, InitialSsthresh, Profile, RecoveryRules, TcpConfig, TickClock};
+use lasthop_tcp::{Endpoint, Profile, RecoveryRules, SizeLimit, TcpConfig, TickClock};
 
 use crate::wire::{INFINITE, Wire, numbers};
 
@@ -311,7 +311,7 @@ fn sack_counts_only_duplicates_that_report_something() {
 fn segments_are_cut_to_what_the_pipe_leaves_of_the_window() {
     let config = config(RecoveryRules::SackPipe, |c| {
         c.initial_window = 8;
-        c.initial_ssthresh = InitialSsthresh::Bytes(Bytes(2 * 536));
+        c.initial_ssthresh = SizeLimit::Bytes(Bytes(2 * 536));
     });
     let mut wire = Wire::open(&config, 60);
     wire.wait(600);
@@ -331,7 +331,7 @@ fn segments_are_cut_to_what_the_pipe_leaves_of_the_window() {
 #[test]
 fn initial_threshold_ends_slow_start() {
     let config = config(RecoveryRules::Reno, |c| {
-        c.initial_ssthresh = InitialSsthresh::Bytes(Bytes(2_000));
+        c.initial_ssthresh = SizeLimit::Bytes(Bytes(2_000));
         c.silly_window_avoidance = true;
     });
     let mut wire = Wire::open(&config, 60);

@@ -4,7 +4,7 @@ use crate::support::poll;
 use std::collections::VecDeque;
 
 use lasthop_core::{Duration, Ecn, Flags, FlowId, Host, Instant, Segment};
-use lasthop_tcp::{CachedMetrics, Endpoint, Phase, TcpConfig, TickClock};
+use lasthop_tcp::{CachedMetrics, Endpoint, Phase, Profile, TcpConfig, TickClock};
 
 use crate::wire::{MTU, config};
 
@@ -192,6 +192,31 @@ fn client_closes_an_idle_connection_first() {
     pair.close(CLIENT);
     pair.run_until(|pair| pair.ends[SERVER].peer_closed());
     pair.close(SERVER);
+    pair.run();
+    assert_eq!(pair.phases(), BOTH_CLOSED);
+}
+
+/// RFC 9293, section 3.6: the end that closes first waits in TIME-WAIT and acknowledges a repeated FIN. The other
+/// end has forgotten the connection; it answers with an RST (section 3.10.7.1).
+#[test]
+fn an_end_that_closed_last_answers_late_segments_with_a_reset() {
+    let linux6: TcpConfig = toml::from_str(Profile::Linux6.toml()).expect("the profile is complete");
+    let mut pair = Pair::requested(&linux6);
+    pair.close(CLIENT);
+    pair.run_until(|pair| pair.ends[SERVER].peer_closed());
+    pair.close(SERVER);
+    pair.run();
+    let is_fin = |segment: &&Segment| segment.flags.contains(Flags::FIN);
+    let fin = *pair.sent[SERVER].iter().find(is_fin).unwrap();
+    let (ack, acks) = (*pair.sent[CLIENT].last().unwrap(), pair.sent[CLIENT].len());
+    for (end, late) in [(CLIENT, fin), (SERVER, ack)] {
+        pair.ends[end].handle_segment(pair.now, &late, Ecn::NotEct, None, &mut ());
+        pair.flush();
+    }
+    assert_eq!(pair.sent[CLIENT].len(), acks + 1);
+    assert!(pair.resets(CLIENT).is_empty());
+    let resets: Vec<_> = pair.resets(SERVER).iter().map(|reset| (reset.seq, reset.flags)).collect();
+    assert_eq!(resets, [(ack.ack, Flags::RST)]);
     pair.run();
     assert_eq!(pair.phases(), BOTH_CLOSED);
 }

@@ -6,7 +6,7 @@ use lasthop_core::{
     TransportEvent, UndoCause,
 };
 use lasthop_tcp::{
-    CachedMetrics, CongestionControl, Endpoint, InitialSsthresh, Phase, Profile, TcpConfig, TickClock,
+    CachedMetrics, CongestionControl, Endpoint, Phase, Profile, SizeLimit, TcpConfig, TickClock,
 };
 use std::num::NonZeroU16;
 
@@ -41,8 +41,7 @@ fn the_first_flight_has_ten_segments_and_every_acked_segment_lets_two_go() {
 #[test]
 fn a_single_segment_waits_for_an_ack_that_is_near() {
     let begin = || {
-        let mut wire =
-            ten_in_flight(|c| c.initial_ssthresh = InitialSsthresh::Bytes(Bytes(10 * u64::from(MTU))));
+        let mut wire = ten_in_flight(|c| c.initial_ssthresh = SizeLimit::Bytes(Bytes(10 * u64::from(MTU))));
         assert_eq!(wire.ack(1), [10], "nothing has left for a round trip");
         wire
     };

@@ -276,3 +276,40 @@ fn damaged_blocks_are_told_with_their_place() {
         "a block of a kind that is not known is skipped"
     );
 }
+
+/// A UDP datagram in an IPv4 packet, of which a capture has the first `snap` bytes.
+fn datagram(hops: u8, payload: &[u8], snap: usize) -> Vec<u8> {
+    let length = 28 + payload.len() as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend(length.to_be_bytes());
+    packet.extend([0, 0, 0, 0, hops, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1, 1, 187, 4, 210]);
+    packet.extend((length - 20).to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend(payload);
+    let mut record = words(&[0, 0, packet.len().min(snap) as u32, packet.len() as u32]);
+    packet.truncate(snap);
+    record.extend(packet);
+    record
+}
+
+#[test]
+fn a_datagram_has_the_same_digest_wherever_it_is_captured() {
+    let other = [&[7; 63][..], &[8; 100]].concat();
+    let file = [
+        pcap_header(101),
+        datagram(64, &[7; 1200], 1500),
+        datagram(63, &[7; 1200], 1500),
+        datagram(63, &[7; 1200], 92),
+        datagram(64, &other, 1500),
+        datagram(64, &[], 1500),
+    ]
+    .concat();
+    let digests = packets(&file[..]).unwrap().digest;
+    assert_eq!(digests[0], digests[1], "routers count down the hops");
+    assert_eq!(digests[0], digests[2], "64 bytes are enough");
+    assert_ne!(digests[0], digests[3]);
+    // FNV-1a of nothing.
+    assert_eq!(digests[4], 0x811c_9dc5);
+    let tcp = packets(&talk().capture()[..]).unwrap();
+    assert!(tcp.digest.iter().all(|digest| *digest == 0));
+}

@@ -7,7 +7,7 @@ use crate::testing::SEED;
 fn red(max_probability: f64, weight_log: u8, ecn: bool, adaptive: bool) -> FixedPointRed {
     let max_probability = Probability::new(max_probability).unwrap();
     FixedPointRed::new(
-        LinuxRed { min: 20_000, max: 70_000, max_probability, weight_log, ecn, adaptive },
+        LinuxRed { min: 20_000, max: 70_000, max_probability, weight_log, ecn, harddrop: true, adaptive },
         SEED.stream("red"),
     )
 }
@@ -66,6 +66,13 @@ fn outside_of_the_thresholds_the_count_starts_anew() {
     assert_eq!(verdict(69_999, Ecn::NotEct), Verdict::Drop);
     assert_eq!(verdict(70_000, Ecn::Ect0), Verdict::Drop, "above `max` marks end");
     assert_eq!(verdict(69_999, Ecn::Ect0), Verdict::Pass, "the first one again");
+}
+
+#[test]
+fn without_harddrop_ecn_capable_packets_are_marked_above_the_thresholds() {
+    let mut red = FixedPointRed { harddrop: false, ..red(1.0, 0, true, false) };
+    assert_eq!(red.judge(Instant::ZERO, queue(70_000), Ecn::Ect0), Verdict::Mark);
+    assert_eq!(red.judge(Instant::ZERO, queue(70_000), Ecn::NotEct), Verdict::Drop);
 }
 
 #[test]

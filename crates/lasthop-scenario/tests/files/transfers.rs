@@ -1,0 +1,99 @@
+//! Flows of kind `transfer`: which flows of engines they become, and what they refuse.
+
+use lasthop_scenario::{Cell, FlowStack};
+use lasthop_traffic::{FlowConfig, ProgramConfig};
+
+use crate::support::{error, read};
+
+const LINK: &str = "[down.link]\nrate = \"1 Mbit/s\"\ndelay = \"50 ms\"\n";
+const MINE: &str = "[stack.mine]\nendpoint = \"./run.sh\"\nclient = \"./client\"\nenv = { A = \"b\" }\n";
+const HOME: &str = "[hop.dsl.down.link]\nrate = \"1 Mbit/s\"\ndelay = \"5 ms\"\n[host.tv]\nbehind = \"dsl\"\n\
+                    [host.pc]\nbehind = \"dsl\"\n";
+
+/// A transfer with this stack and these further keys.
+fn transfer(stack: &str, keys: &str) -> String {
+    format!("[[flow]]\nkind = \"transfer\"\nstack = \"{stack}\"\n{keys}\n")
+}
+
+fn program(cell: &Cell) -> &ProgramConfig {
+    cell.scenario.real_program().expect("real programs carry it")
+}
+
+#[test]
+fn transfers_by_built_in_stacks_are_bulk_transfers() {
+    let flows =
+        [transfer("quinn", "objects = [\"1 MB\"]"), transfer("tcp", "bytes = \"2 MB\"\ndirection = \"up\"")];
+    let study = read(&format!("{LINK}{}", flows.concat()));
+    let flows = &study.cells[0].scenario.flow;
+    assert_eq!([flows[0].stack, flows[1].stack], [FlowStack::Quic, FlowStack::Tcp]);
+    for (flow, name, bytes) in [(&flows[0], "transfer-1", 1_000_000), (&flows[1], "transfer-2", 2_000_000)] {
+        let FlowConfig::BulkTcp(bulk) = &flow.kind else { panic!("{flow:?}") };
+        assert_eq!((bulk.name.as_str(), bulk.bytes.unwrap().0), (name, bytes));
+    }
+}
+
+#[test]
+fn a_foreign_stack_makes_all_transfers_programs() {
+    let text =
+        [transfer("mine", "bytes = \"1 MB\""), transfer("tcp", "bytes = \"1 MB\"\nstart = \"2 s\"")].concat();
+    let study = read(&format!("{LINK}{text}{MINE}[tcp]\ncongestion_control = \"reno\"\n"));
+    let [mine, tcp] = &program(&study.cells[0]).transfers[..] else { panic!("two transfers") };
+    assert_eq!((mine.client.as_deref(), mine.server.as_deref()), (Some("./client"), Some("./run.sh")));
+    assert_eq!(mine.env["A"], "b");
+    assert_eq!((mine.name.as_str(), mine.testcase.as_str()), ("transfer-1", "transfer"));
+    assert_eq!((tcp.start.as_nanos(), tcp.congestion_control.as_deref()), (2_000_000_000, Some("reno")));
+    assert!(study.cells[0].needs_model().unwrap_err().message.contains("`flow[0].stack`: \"mine\""));
+}
+
+#[test]
+fn a_level_changes_a_stack_or_chooses_another() {
+    let text = transfer("mine", "name = \"x\"\nbytes = \"1 MB\"");
+    let levels = "[factor.version.old]\nstack.mine.client = \"./old\"\n[factor.version.new]\n\
+                  [factor.version.ours]\nflow.x.stack = \"quinn\"\n";
+    let study = read(&format!("{LINK}{text}{MINE}{levels}"));
+    let clients: Vec<_> =
+        study.cells[..2].iter().map(|cell| program(cell).transfers[0].client.clone()).collect();
+    assert_eq!(clients, [Some("./old".to_owned()), Some("./client".to_owned())]);
+    assert!(study.cells[2].scenario.real_program().is_none());
+}
+
+#[test]
+fn a_transfer_names_its_client_if_there_are_several_hosts() {
+    let text = transfer("mine", "bytes = \"1 MB\"\nhost = \"tv\"");
+    let study = read(&format!("{text}{HOME}{MINE}"));
+    assert_eq!(program(&study.cells[0]).transfers[0].host.as_deref(), Some("tv"));
+    let wrong = error(&format!("{}{HOME}{MINE}", transfer("mine", "bytes = \"1 MB\""))).to_string();
+    assert!(wrong.contains("`flow[0].host`: there are several hosts") && wrong.contains("pc, tv"), "{wrong}");
+}
+
+#[test]
+fn what_programs_cannot_do_is_refused_by_name() {
+    let bytes = "bytes = \"1 MB\"";
+    let bulk = "[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 MB\"\n";
+    for (text, line, parts) in [
+        (transfer("mine", "direction = \"up\"\nbytes = \"1 MB\""), 7, ["flow[0].direction", "only download"]),
+        (transfer("mine", bytes) + &transfer("quinn", bytes), 10, ["flow[1].stack", "next to \"mine\""]),
+        (transfer("mine", bytes) + bulk, 9, ["flow[1].kind", "stack = \"tcp\""]),
+        (
+            transfer("mine", "bytes = \"1 MB\"\ndscp = \"EF\""),
+            6,
+            ["flow[0].stack", "`dscp` applies to built-in"],
+        ),
+        (transfer("mine", "bytes = \"1 MB\"\nobjects = [\"1 MB\"]"), 7, ["flow[0].bytes", "either"]),
+        (transfer("mine", "objects = [\"1 MB\", \"0 B\"]"), 7, ["flow[0].objects[1]", "out of range"]),
+        (transfer("mine", "bytes = \"1 MB\"\nname = \"My flow\""), 8, ["flow[0].name", "host name"]),
+        (transfer("quinn", "objects = [\"1 MB\", \"1 B\"]"), 7, ["flow[0].objects", "write bytes instead"]),
+        (
+            transfer("tcp", "bytes = \"1 MB\"\ntestcase = \"http3\""),
+            8,
+            ["flow[0].testcase", "only have \"transfer\""],
+        ),
+        (transfer("mine", "byte = \"1 MB\""), 7, ["flow[0].byte`", "did you mean `bytes`?"]),
+    ] {
+        let shown = error(&format!("{LINK}{text}{MINE}")).to_string();
+        assert!(shown.starts_with(&format!("f.toml:{line}: ")), "{shown}");
+        assert!(parts.iter().all(|part| shown.contains(part)), "{parts:?} {shown}");
+    }
+    let shown = error(&format!("{LINK}{}[stack.tcp]\nclient = \"x\"\n", transfer("tcp", bytes))).to_string();
+    assert!(shown.contains("quinn and tcp are built in"), "{shown}");
+}

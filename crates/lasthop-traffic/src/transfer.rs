@@ -1,0 +1,104 @@
+//! Transfers between clients and servers that are real programs with the interface of the QUIC interop runner. A
+//! scenario's transfers are one [`ProgramConfig`](crate::ProgramConfig).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lasthop_core::{Bytes, Duration, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{COUNT_MAX, OBJECT_MAX};
+
+/// A transfer of files from a server at the far end to a client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TransferConfig {
+    /// Name in the records, and name of the server's host.
+    pub name: String,
+    /// The implementation: a table `[stack.NAME]`, an adapter of `lasthop stack list`, or the built-in `quinn`
+    /// (QUIC) or `tcp`.
+    pub stack: String,
+    /// Size of the file; or `objects`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Bytes>,
+    /// Sizes of several files, which the client requests together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [["1 MB", "20 kB"]]))]
+    pub objects: Vec<Bytes>,
+    /// Test case of the QUIC interop runner.
+    #[serde(default = "transfer")]
+    pub testcase: String,
+    /// When the client starts.
+    #[serde(default)]
+    pub start: Duration,
+    /// The client's host, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Congestion control of Linux with `stack = "tcp"`; the kernel's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
+    /// Shell command line of the client, of `[stack.NAME]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Shell command line of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Further environment variables of both.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+}
+
+fn transfer() -> String {
+    "transfer".into()
+}
+
+/// True if this can be the name of a host.
+pub(crate) fn is_host_name(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = [name.bytes().next(), name.bytes().last()];
+    ends.into_iter().all(|end| end.is_some_and(is_word))
+        && name.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
+}
+
+/// Finds faults of the transfers of a scenario.
+pub(crate) fn check(transfers: &[TransferConfig], faults: &mut Faults) {
+    let mut names = BTreeSet::new();
+    for (index, own) in transfers.iter().enumerate() {
+        faults.below(&format!("transfers[{index}]"), |faults| {
+            own.check(faults);
+            faults.require(names.insert(&own.name), "name", || {
+                format!("two flows are named {:?}; rename one", own.name)
+            });
+        });
+    }
+}
+
+impl TransferConfig {
+    fn check(&self, faults: &mut Faults) {
+        faults.require(is_host_name(&self.name), "name", || {
+            "is also the server's host name; write lower-case letters, digits, dots and hyphens".into()
+        });
+        faults.require(self.bytes.is_some() == self.objects.is_empty(), "bytes", || {
+            "write either bytes = \"1 MB\" or objects = [\"1 MB\", \"20 kB\"]".into()
+        });
+        let key =
+            |index: usize| if self.bytes.is_some() { "bytes".into() } else { format!("objects[{index}]") };
+        for (index, bytes) in self.bytes.iter().chain(&self.objects).enumerate() {
+            faults.in_range(*bytes, Bytes(1)..=OBJECT_MAX, &key(index));
+        }
+        faults.at_most(self.objects.len(), COUNT_MAX as usize, "objects");
+        let is_word =
+            !self.testcase.is_empty() && self.testcase.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        faults.require(is_word, "testcase", || {
+            format!(
+                "{:?} is not a test case of the QUIC interop runner; write for example \"transfer\"",
+                self.testcase
+            )
+        });
+        for (key, line) in [("client", &self.client), ("server", &self.server)] {
+            faults.require(line.as_ref().is_none_or(|line| !line.trim().is_empty()), key, || {
+                "contains no program; write for example \"./run_endpoint.sh\"".into()
+            });
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""The pytest plugin; docs/guides/ci.md describes its use."""

@@ -1,0 +1,1 @@
+"""Readers of links in the formats of other emulators, a module for each tool."""
