@@ -16,6 +16,8 @@ const KIND: &str = "transfer";
 /// The stacks that lasthop has: quinn-proto, and the TCP of the engine.
 const BUILT_IN: [&str; 2] = [QUINN, TCP];
 const QUINN: &str = "quinn";
+/// The adapter that stands for `quinn` next to real programs.
+const QUINN_PROGRAM: &str = "quinn-example";
 const TCP: &str = "tcp";
 /// The test case of the stacks above.
 const TEST_CASE: &str = "transfer";
@@ -111,7 +113,7 @@ pub fn desugar(merged: &mut Node) -> Result<bool, Problem> {
             );
             return Err(at(flow, index, "kind", &why));
         }
-        let entry = entry(flow, &stacks, cubic.as_ref(), &name);
+        let entry = entry(flow, &stacks, cubic.as_ref());
         transfers.push(entry.map_err(|(key, why)| at(flow, index, key, &why))?);
     }
     let mut program = Node { span: *span, ..Node::default() };
@@ -155,18 +157,11 @@ fn as_bulk(flow: &mut Node) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The entry of a transfer that real programs carry, one of them with the stack `foreign`.
-fn entry(flow: &Node, stacks: &Node, cubic: Option<&Node>, foreign: &str) -> Result<Node, Wrong> {
+/// The entry of a transfer that real programs carry.
+fn entry(flow: &Node, stacks: &Node, cubic: Option<&Node>) -> Result<Node, Wrong> {
     let Some(stack) = flow.get(KEY).and_then(Node::text) else {
         return Err((KEY, "is missing; add for example stack = \"quinn\"".into()));
     };
-    if stack == QUINN {
-        let why = format!(
-            "{QUINN:?} runs on the engine's clock, not as a program, so it cannot run next to {foreign:?}; \
-             write a stack of `lasthop stack list`"
-        );
-        return Err((KEY, why));
-    }
     if flow.get("direction").and_then(Node::text).is_some_and(|way| way != "down") {
         let why = "the clients of the QUIC interop runner only download; leave it out";
         return Err(("direction", why.into()));
@@ -178,6 +173,9 @@ fn entry(flow: &Node, stacks: &Node, cubic: Option<&Node>, foreign: &str) -> Res
         return Err((KEY, format!("{stack:?} is a real program, and {why}")));
     }
     keys.retain(|entry| !["kind", "direction", "tcp"].contains(&entry.key.as_str()));
+    if stack == QUINN {
+        entry.set(&[KEY], Node::from_text(QUINN_PROGRAM));
+    }
     let control = flow.at("tcp.congestion_control").or(cubic).filter(|_| stack == TCP);
     if let Some(control) = control {
         entry.set(&["congestion_control"], control.clone());

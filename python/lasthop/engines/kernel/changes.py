@@ -48,6 +48,7 @@ def change(tree: Path, hz: int) -> None:
     user, kernel = tree / "arch" / "um" / "os-Linux", tree / "arch" / "um" / "kernel"
     _replace(tree / "arch" / "um" / "Kconfig", r"(?m)(?<=^config HZ\n\tint\n\tdefault )\d+", str(hz))
     _seed(user / "util.c")
+    _end_trials(user / "start_up.c")
     _make_calls_together(kernel / "skas" / "syscall.c")
     _offer_files(kernel)
     process, stub = user / "skas" / "process.c", kernel / "skas" / "stub_exe.c"
@@ -64,6 +65,15 @@ def _seed(util: Path) -> None:
     shutil.copy2(RANDOM, util.parent)
     _replace(util, r"\bgetrandom\(buf, len, flags\)", "seeded_random(buf, len, flags)")
     _replace(util, r"#include <os\.h>", f'#include <os.h>\n#include "{RANDOM.name}"')
+
+
+def _end_trials(start_up: Path) -> None:
+    """End the process on which a starting kernel tries ptrace if the kernel has been killed.
+
+    Its parent may be another one before it asks for the signal.
+    """
+    check = "if (pid == 0) {\n\t\tos_set_pdeathsig();\n\t\tif (getppid() != n)\n\t\t\t_exit(1);\n\t}"
+    _replace(start_up, r"(?m)^\tpid = fork\(\);$", f"\tn = os_getpid();\n\\g<0>\n\t{check}")
 
 
 def _make_calls_together(system_calls: Path) -> None:
