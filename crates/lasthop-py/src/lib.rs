@@ -300,6 +300,13 @@ impl Cell {
         Ok(course.and_then(CourseConfig::table).map(ToString::to_string))
     }
 
+    /// Start of each transfer by real programs in a replication, in seconds, and bytes of its file if it has a
+    /// duration.
+    fn transfers(&self, seed: u64, replication: u64) -> Vec<(f64, Option<u64>)> {
+        let seed = Seed { study: seed, replication };
+        self.cell.scenario.drawn(seed).transfers(seed)
+    }
+
     #[getter]
     fn scenario(&self) -> String {
         json(&self.cell.scenario)

@@ -3,9 +3,9 @@
 //! The estimates are rather too high than too low, by a factor of up to about ten. They exclude user code and
 //! real programs.
 
-use lasthop_core::{Direction, Instant, Part, QueueSize, Segment};
+use lasthop_core::{Direction, Duration, Instant, Part, QueueSize, Seed, Segment};
 use lasthop_link::{HtbConfig, PathConfig};
-use lasthop_traffic::{Offer, Outlook, period};
+use lasthop_traffic::{FlowConfig, Offer, Outlook, ProgramConfig, TransferConfig, period};
 
 use crate::flow::Flow;
 use crate::topology::{Hop, HopKind, PortSetup, Tree};
@@ -37,6 +37,9 @@ const QUIC_PACKETS: f64 = 4.0;
 const ACCESS_LINKS: f64 = 64.0;
 /// Above this share of offered load, applications may overload the link, so that flows do not end.
 const CROWDED: f64 = 0.9;
+
+/// Bytes of the file of a transfer with a duration: what file systems accept. It takes no space.
+const FILE_MAX: f64 = 1e12;
 
 /// The estimated cost of one replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -139,10 +142,29 @@ impl Scenario {
     /// Capacity of the fastest hop for a flow's data, in bit/s.
     fn fastest(&self, flow: &Flow) -> f64 {
         let carriers = flow.direction.directions().iter().flat_map(|direction| self.carriers(*direction));
-        let fastest = |Carrier { rates, recorded }: Carrier| {
-            rates.into_iter().map(|(_, rate)| rate).fold(recorded, f64::max)
+        carriers.map(|carrier| carrier.fastest()).fold(0.0, f64::max)
+    }
+
+    /// Start of each transfer by real programs in seconds, and bytes of its file: as many as the slowest hop on its
+    /// way carries at its highest rate in the time that it has, if it has no given sizes.
+    pub fn transfers(&self, seed: Seed) -> Vec<(f64, Option<u64>)> {
+        let Some(program) = self.real_program() else { return Vec::new() };
+        let tree = self.tree();
+        let plan = |own: &TransferConfig| {
+            let mut stream = seed.stream(&format!("start.{}", own.name));
+            let start = own.start.sampler().sample(&mut stream).as_secs_f64();
+            (start, own.duration.map(|duration| self.carried_to(&tree, own.host.clone(), duration)))
         };
-        carriers.map(fastest).fold(0.0, f64::max)
+        program.transfers.iter().map(plan).collect()
+    }
+
+    /// The bytes that the slowest hop on the way from a server to this host carries in this time at its highest rate.
+    fn carried_to(&self, tree: &Tree, host: Option<String>, time: Duration) -> u64 {
+        let flow = Flow { host, ..Flow::from(FlowConfig::Program(ProgramConfig::default())) };
+        let carriers = self.carriers(Direction::Down);
+        let fastest = |place| carriers[tree.at(place).0].fastest();
+        let slowest = self.route(tree, &flow, Direction::Down).into_iter().map(fastest).fold(f64::INFINITY, f64::min);
+        (slowest / 8.0 * time.as_secs_f64()).clamp(1.0, FILE_MAX).ceil() as u64
     }
 
     /// The carriers of packets in a direction: each hop, or an ATM switch.
@@ -207,6 +229,12 @@ struct Carrier {
     rates: Vec<(Instant, f64)>,
     /// Rate of a recorded schedule, or 0. The rate of its link is only a nominal value.
     recorded: f64,
+}
+
+impl Carrier {
+    fn fastest(&self) -> f64 {
+        self.rates.iter().map(|(_, rate)| *rate).fold(self.recorded, f64::max)
+    }
 }
 
 /// Bytes of the smallest packet.

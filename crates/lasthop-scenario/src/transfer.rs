@@ -26,8 +26,13 @@ const PROGRAM: &str = "transfers";
 /// The path of a transfer in that flow, where the file has a flow.
 const PLACE: &str = "flow[0].transfers[";
 /// The keys of a transfer that real programs can carry.
-const KEYS: [&str; 10] =
-    [NAME, "kind", KEY, "bytes", "objects", "testcase", "start", "host", "direction", "tcp"];
+const KEYS: [&str; 12] = [
+    NAME, "kind", KEY, "bytes", "objects", "duration", "count", "testcase", "start", "host", "direction", "tcp",
+];
+/// The key of a stack's table for another name of an adapter.
+const ADAPTER: &str = "adapter";
+/// Flows of an entry.
+const COUNT_MAX: u32 = 200;
 /// Keys of a transfer's entry that come from elsewhere than its flow.
 const OWN_KEYS: [&str; 4] = ["client", "server", "env", "congestion_control"];
 
@@ -43,6 +48,12 @@ pub fn schema() -> Json {
         "additionalProperties": {
             "type": "object",
             "properties": {
+                "adapter": {
+                    "type": "string",
+                    "description": "A stack of the catalogue, an adapter's file, or a built-in one, which runs as a \
+                                    program then; the stack's own name if absent",
+                    "examples": ["quic-go"],
+                },
                 "client": line("Shell command line of the client"),
                 "server": line("Shell command line of the server"),
                 "endpoint": line("Shell command line of both"),
@@ -68,7 +79,7 @@ pub fn add_kind(definitions: &mut Map<String, Json>) {
     let Some(bulk) = kinds.iter().find(is_bulk).map(|bulk| bulk["properties"].clone()) else { return };
     if let (Some(own), Json::Object(others)) = (properties.as_object_mut(), bulk) {
         own.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
-        let is_new = |key: &str| !own.contains_key(key) && !["duration", "write", "stack"].contains(&key);
+        let is_new = |key: &str| !own.contains_key(key) && !["write", "stack"].contains(&key);
         let others: Vec<_> = others.into_iter().filter(|(key, _)| is_new(key) || key == "start").collect();
         own.extend(others);
         own.insert("kind".into(), json!({ "type": "string", "const": KIND }));
@@ -113,8 +124,8 @@ pub fn desugar(merged: &mut Node) -> Result<bool, Problem> {
             );
             return Err(at(flow, index, "kind", &why));
         }
-        let entry = entry(flow, &stacks, cubic.as_ref());
-        transfers.push(entry.map_err(|(key, why)| at(flow, index, key, &why))?);
+        let entries = entry(flow, &stacks, cubic.as_ref()).and_then(each);
+        transfers.extend(entries.map_err(|(key, why)| at(flow, index, key, &why))?);
     }
     let mut program = Node { span: *span, ..Node::default() };
     program.set(&["kind"], Node::from_text("program"));
@@ -173,20 +184,41 @@ fn entry(flow: &Node, stacks: &Node, cubic: Option<&Node>) -> Result<Node, Wrong
         return Err((KEY, format!("{stack:?} is a real program, and {why}")));
     }
     keys.retain(|entry| !["kind", "direction", "tcp"].contains(&entry.key.as_str()));
-    if stack == QUINN {
-        entry.set(&[KEY], Node::from_text(QUINN_PROGRAM));
-    }
-    let control = flow.at("tcp.congestion_control").or(cubic).filter(|_| stack == TCP);
+    let table = stacks.get(stack);
+    let adapter = table.and_then(|table| table.get(ADAPTER));
+    let runs = adapter.and_then(Node::text).unwrap_or(stack);
+    let control = flow.at("tcp.congestion_control").or(cubic).filter(|_| runs == TCP);
     if let Some(control) = control {
         entry.set(&["congestion_control"], control.clone());
     }
-    let Some(table) = stacks.get(stack) else { return Ok(entry) };
+    if runs == QUINN {
+        entry.set(&[KEY], Node::from_text(QUINN_PROGRAM));
+    } else if let Some(adapter) = adapter {
+        entry.set(&[KEY], adapter.clone());
+    }
+    let Some(table) = table else { return Ok(entry) };
     for (key, both) in [("client", true), ("server", true), ("env", false)] {
         if let Some(stated) = table.get(key).or_else(|| table.get("endpoint").filter(|_| both)) {
             entry.set(&[key], stated.clone());
         }
     }
     Ok(entry)
+}
+
+/// The transfers of an entry, whose names are numbered if it has a count.
+fn each(mut entry: Node) -> Result<Vec<Node>, Wrong> {
+    let Some(count) = entry.take("count") else { return Ok(vec![entry]) };
+    let number = count.read::<u32>().ok().filter(|number| (1..=COUNT_MAX).contains(number));
+    let Some(number) = number else {
+        return Err(("count", format!("{} is out of range; write from 1 to {COUNT_MAX}", count.rendered())));
+    };
+    let name = entry.get(NAME).map(Node::rendered).unwrap_or_default();
+    let numbered = |number| {
+        let mut own = entry.clone();
+        own.set(&[NAME], Node { span: entry.span_of(NAME), ..Node::from_text(&format!("{name}-{number}")) });
+        own
+    };
+    Ok((1..=number).map(numbered).collect())
 }
 
 /// Rewrites a path or a message about a desugared scenario to the keys of the file.

@@ -56,14 +56,14 @@ columnar! {
         /// When the sender sent or got its first packet; missing if there was none.
         start_s: Option<f64> = ("start", "s"),
         /// TCP: first SYN sent or received by the sender to the ACK of its FIN received; missing where the
-        /// flow has a `duration`. UDP: first to last arrival.
+        /// flow has a `duration`. UDP: first to last arrival, also missing then.
         elapsed_s: Option<f64> = ("elapsed time", "s"),
         /// First data segment sent to the ACK of the last application byte received.
         data_transmit_s: Option<f64> = ("data transmission time", "s"),
         /// TCP: bytes sent, each counted once, / `elapsed_s`. Of a flow with a `duration`, the bytes that the
         /// receiver acknowledged within it / the duration. Of a flow that was cut or aborted, the bytes that
         /// the receiver acknowledged / the time from `start_s` to then. UDP: received payload plus 8 per
-        /// datagram / `elapsed_s`; with less than two arrivals / the time from `start_s` to the arrival or
+        /// datagram / `elapsed_s` or the duration; with less than two arrivals / the time from `start_s` to the arrival or
         /// the run's end. Missing only if the flow sent nothing.
         throughput_Bps: Option<f64> = ("throughput", "B/s"),
         /// Data segments sent, retransmissions included.

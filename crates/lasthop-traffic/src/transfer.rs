@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lasthop_core::{Bytes, Duration, Faults};
+use lasthop_core::{Bytes, Distribution, Duration, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,19 +18,23 @@ pub struct TransferConfig {
     /// The implementation: a table `[stack.NAME]`, an adapter of `lasthop stack list`, or the built-in `quinn`
     /// (QUIC) or `tcp`.
     pub stack: String,
-    /// Size of the file; or `objects`.
+    /// Size of the file; or `objects`, or `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
     /// Sizes of several files, which the client requests together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("examples" = [["1 MB", "20 kB"]]))]
     pub objects: Vec<Bytes>,
+    /// How long the client runs, instead of `bytes`. It is stopped after this time, while it requests a file that is
+    /// as large as the path can carry; no file is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
     /// Test case of the QUIC interop runner.
     #[serde(default = "transfer")]
     pub testcase: String,
     /// When the client starts.
-    #[serde(default)]
-    pub start: Duration,
+    #[serde(default = "crate::at_once")]
+    pub start: Distribution<Duration>,
     /// The client's host, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -78,9 +82,13 @@ impl TransferConfig {
         faults.require(is_host_name(&self.name), "name", || {
             "is also the server's host name; write lower-case letters, digits, dots and hyphens".into()
         });
-        faults.require(self.bytes.is_some() == self.objects.is_empty(), "bytes", || {
-            "write either bytes = \"1 MB\" or objects = [\"1 MB\", \"20 kB\"]".into()
+        let stated = [self.bytes.is_some(), !self.objects.is_empty(), self.duration.is_some()];
+        faults.require(stated.into_iter().filter(|is_stated| *is_stated).count() == 1, "bytes", || {
+            "write either bytes = \"1 MB\", objects = [\"1 MB\", \"20 kB\"] or duration = \"30 s\"".into()
         });
+        if let Some(duration) = self.duration {
+            faults.not_zero(&duration, "duration", "30 s");
+        }
         let key =
             |index: usize| if self.bytes.is_some() { "bytes".into() } else { format!("objects[{index}]") };
         for (index, bytes) in self.bytes.iter().chain(&self.objects).enumerate() {

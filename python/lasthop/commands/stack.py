@@ -63,6 +63,7 @@ def show_command(name: str) -> None:
         "title": f"{own.title} {own.version}",
         "protocol": own.protocol,
         "language": own.language,
+        "control": own.control,
         "licence": own.license,
         "test cases": ", ".join(own.testcases),
         "note": own.note,

@@ -167,7 +167,8 @@ def message_of(cell: _core.Cell, request: Request) -> RunSpec:
     scenario = json.loads(cell.scenario)
     if (program := scenario["flow"][0]).get("transfers"):
         logs = request.logs and transfers.new_folder(request.logs / f"replication-{request.first}")
-        scenario["flow"] = [transfers.expanded(program, request.seed, logs)]
+        plan = cell.transfers(request.seed, request.first)
+        scenario["flow"] = [transfers.expanded(program, request.seed, plan, logs)]
     return {"scenario": scenario, "wanted": wanted}
 
 

@@ -15,9 +15,10 @@ import polars as pl
 
 from lasthop import _core
 from lasthop.campaign.results.columns import as_frame
-from lasthop.engines.engine import Observation, Request
+from lasthop.engines.engine import Engine, Observation, Request
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.evaluate.rows import Section, merged
+from lasthop.evaluate.transfers import NoTransferError, translated
 from lasthop.scenario.points import read_study
 from lasthop.scenario.toml import to_toml
 
@@ -42,12 +43,16 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The result of a case: the states with the times of their beginnings in seconds, and the failures."""
+    """The result of a case: the states with the times of their beginnings in seconds, and the failures.
+
+    If a stack cannot run it, `refused` is the reason.
+    """
 
     case: Case
     file: Path
     states: Sequence[tuple[float, str]]
     faults: Sequence[str]
+    refused: str = ""
 
     @property
     def course(self) -> str:
@@ -71,7 +76,9 @@ def read_cases() -> Cases:
     return Cases(section, data["follows"], [_case(case, data["scenario"]) for case in data["case"]])
 
 
-_EXPECTED = ("states", "lasts", "carries", "loses", "window", "undone")
+_SEEN = ("carries", "loses")
+"""Expectations that packets can answer."""
+_EXPECTED = ("states", "lasts", *_SEEN, "window", "undone")
 
 
 def _case(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Case:
@@ -102,16 +109,38 @@ def run_cases(cases: Cases, tcp: Mapping[str, object], folder: Path) -> list[Cas
     return [result, *map(run_case, others)]
 
 
+def run_cases_of_stack(
+    cases: Cases, stack: Mapping[str, object], engine: Engine, folder: Path
+) -> list[CaseResult]:
+    """Run the cases that packets can decide, with a level of `transfers.py` that chooses the stack."""
+
+    def run_case(case: Case) -> CaseResult:
+        file = folder / f"bbr-{case.id}.toml"
+        expected = {key: case.expected[key] for key in _SEEN if key in case.expected}
+        try:
+            if case.at is not None:
+                raise NoTransferError("it depends on when a state begins")
+            if not expected:
+                raise NoTransferError("it is about states, which packets do not show")
+            scenario, _ = translated(dict(case.scenario))
+        except NoTransferError as reason:
+            return CaseResult(case, file, (), (), str(reason))
+        run = _run(merged(scenario, stack), file, engine)
+        return CaseResult(case, file, (), [fault for key in expected for fault in _CHECKS[key](expected[key], run)])
+
+    return list(map(run_case, cases.cases))
+
+
 def _run_case(
     case: Case, follows: Mapping[str, Sequence[str]], tcp: Mapping[str, object], file: Path
 ) -> CaseResult:
     scenario = {**case.scenario, "tcp": tcp}
-    run = _run(scenario, file)
+    run = _run(scenario, file, ModelEngine())
     if case.at is not None:
         entries = [at for at, name in run.states if name == case.at["state"] and at >= case.at["after"]]
         if not entries:
             return CaseResult(case, file, run.states, [f"the sender never enters {case.at['state']}"])
-        run = _run(merged(scenario, _counted_from(entries[0], run, case.then)), file)
+        run = _run(merged(scenario, _counted_from(entries[0], run, case.then)), file, ModelEngine())
     return CaseResult(case, file, run.states, list(_faults(case.expected, follows, run)))
 
 
@@ -156,10 +185,10 @@ class _Run:
         return self.data.filter(pl.col("event").str.starts_with(event), when)
 
 
-def _run(scenario: Mapping[str, Any], file: Path) -> _Run:
+def _run(scenario: Mapping[str, Any], file: Path, engine: Engine) -> _Run:
     file.write_text(to_toml(dict(scenario)), encoding="utf-8")
     (cell,) = read_study(file).cells
-    outcome = ModelEngine().run(cell, Request.of_one(_SEED, 1, 1, Observation(trace=True)))
+    outcome = engine.run(cell, Request.of_one(_SEED, 1, 1, Observation(trace=True)))
     assert isinstance(outcome.trace, _core.Trace)
     return _Run(outcome.trace)
 

@@ -24,9 +24,18 @@ class Control:
     file: Path | None = None
 
     @property
+    def level(self) -> dict[str, object]:
+        """Its level of the factor `control`."""
+        return {"tcp": self.tcp}
+
+    @property
     def tcp(self) -> dict[str, object]:
         """The keys of `[tcp]` that select the control."""
-        return {"congestion_control": self.key, **({"ecn": True} if self.key in _NEED_ECN else {})}
+        return {"congestion_control": self.key, **({"ecn": True} if needs_ecn(self.key) else {})}
+
+
+def needs_ecn(control: str) -> bool:
+    return control in _NEED_ECN
 
 
 def read_control(text: str) -> Control:

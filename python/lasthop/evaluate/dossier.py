@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from lasthop import _core
 from lasthop.analysis.checks.judge import Checked, complete, exit_code, judge
@@ -16,14 +17,17 @@ from lasthop.common.errors import InputError
 from lasthop.common.files import write_text
 from lasthop.common.statistics.estimates import Interval
 from lasthop.engines.model_engine import ModelEngine
-from lasthop.evaluate.bbr import CaseResult, read_cases, run_cases
+from lasthop.engines.registry import ENGINES
+from lasthop.evaluate.bbr import CaseResult, Cases, read_cases, run_cases, run_cases_of_stack
 from lasthop.evaluate.controls import Control
 from lasthop.evaluate.rows import FACTOR, TESTED, Number, Row, Section, Set
+from lasthop.evaluate.transfers import EvaluatedStack
 from lasthop.studies.claims.design import Design, Place
 from lasthop.studies.claims.file import CLAIMS_FILE, Claims
 from lasthop.studies.claims.language import ClaimError, Parser, Vocabulary
 from lasthop.studies.loading import load
 
+Subject: TypeAlias = Control | EvaluatedStack
 NUMBERS_ONLY = "numbers only"
 _WORST_FIRST = (NOT_UPHELD, UNDECIDED, NOT_RUN, UPHELD)
 SCENARIOS, RESULTS = "scenarios", "results"
@@ -50,7 +54,7 @@ class Measured:
 class Ran:
     """A row after its run; `checked` has the verdicts on its claims.
 
-    If the engine cannot run it, `refused` is the reason.
+    If the engine or the tested stack cannot run it, `refused` is the reason.
     """
 
     row: Row
@@ -75,13 +79,13 @@ class Judgement:
         verdicts = [
             judged.outcome.verdict for ran in self.rows if ran.checked for judged in ran.checked.judged
         ]
-        verdicts += [NOT_UPHELD if case.faults else UPHELD for case in self.cases]
+        verdicts += [NOT_UPHELD if case.faults else UPHELD for case in self.cases if not case.refused]
         return next((verdict for verdict in _WORST_FIRST if verdict in verdicts), NUMBERS_ONLY)
 
 
 @dataclass(frozen=True)
 class Dossier:
-    control: Control
+    subject: Subject
     against: Sequence[str]
     set: Set
     engine: str
@@ -91,7 +95,7 @@ class Dossier:
     @property
     def controls(self) -> dict[str, str]:
         """The levels of the factor `control` with their display names."""
-        return {TESTED: self.control.name, **{name: name for name in self.against}}
+        return {TESTED: self.subject.name, **{name: name for name in self.against}}
 
     @property
     def exit_code(self) -> int:
@@ -100,8 +104,8 @@ class Dossier:
 
 
 def build(
-    control: Control,
-    against: Sequence[str],
+    subject: Subject,
+    levels: Mapping[str, Mapping[str, object]],
     chosen: Set,
     asked: Asked,
     *,
@@ -110,25 +114,39 @@ def build(
     quiet: bool,
     say: Callable[[Judgement], object],
 ) -> Dossier:
-    """Write the scenarios of the set to `out`, run what is missing, and `say` each section's judgement."""
+    """Write the scenarios of the set to `out`, run what is missing, and `say` each section's judgement.
+
+    `levels` are those of the factor `control`: `TESTED`, and the controls to compare with.
+    """
     _check_folder(out)
-    levels = {TESTED: control.tcp, **{name: Control(name, name).tcp for name in against}}
-    files = _write(control, chosen, levels, out / SCENARIOS)
+    files = _write(subject, chosen, levels, out / SCENARIOS)
     judgements = []
     for section in chosen.sections:
         rows = [_run(row, files[row.name], asked, out / RESULTS, place, quiet=quiet) for row in section.rows]
         judgements.append(Judgement(section, rows))
         say(judgements[-1])
-    # Only the model reports the states of a control.
     cases = read_cases()
-    if asked.engine == ModelEngine.name and (results := run_cases(cases, control.tcp, out / SCENARIOS)):
+    if results := _run_cases(cases, subject, levels[TESTED], asked, out / SCENARIOS):
         judgements.append(Judgement(cases.section, (), results))
         say(judgements[-1])
     ran = [row for judgement in judgements for row in judgement.rows]
     if all(row.refused for row in ran):
         raise InputError(ran[0].refused)
     late = next((row.checked.late for row in ran if row.checked and row.checked.late), None)
-    return Dossier(control, against, chosen, asked.engine, judgements, late)
+    against = [name for name in levels if name != TESTED]
+    return Dossier(subject, against, chosen, asked.engine, judgements, late)
+
+
+def _run_cases(
+    cases: Cases, subject: Subject, level: Mapping[str, object], asked: Asked, folder: Path
+) -> list[CaseResult]:
+    """Run the test cases of BBR, if they are about this control, or about that of this stack."""
+    if isinstance(subject, Control):
+        # Only the model reports the states of a control.
+        return run_cases(cases, subject.tcp, folder) if asked.engine == ModelEngine.name else []
+    if not subject.control.startswith("bbr"):
+        return []
+    return run_cases_of_stack(cases, level, ENGINES[asked.engine].choose(asked.kernel), folder)
 
 
 def _check_folder(out: Path) -> None:
@@ -143,7 +161,7 @@ def _check_folder(out: Path) -> None:
 
 
 def _write(
-    control: Control, chosen: Set, levels: Mapping[str, Mapping[str, object]], folder: Path
+    subject: Subject, chosen: Set, levels: Mapping[str, Mapping[str, object]], folder: Path
 ) -> dict[str, Path]:
     """Write each row as a self-contained scenario, with the files that it uses."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,6 +169,8 @@ def _write(
     for section in chosen.sections:
         for row in section.rows:
             files[row.name] = folder / f"{row.name}.toml"
+            if row.refused:
+                continue
             head = (
                 f"# {section.title} (RFC 9743): {section.criterion}\n"
                 f"# Written by 'lasthop evaluate', {chosen.name} set, version {chosen.version}.\n\n"
@@ -161,13 +181,15 @@ def _write(
                 write_text(claims, head + text)
             else:
                 claims.unlink(missing_ok=True)
-            for file in (*row.files(), *filter(None, [control.file])):
+            for file in (*row.files(), *filter(None, [subject.file])):
                 if folder / file.name != file:
                     shutil.copyfile(file, folder / file.name)
     return files
 
 
 def _run(row: Row, file: Path, asked: Asked, results: Path, place: runner.Place, *, quiet: bool) -> Ran:
+    if row.refused:
+        return Ran(row, file, None, (), row.refused)
     loaded = load(file)
     try:
         plan, _ = asked.plan(loaded.study, file)

@@ -4,6 +4,9 @@ A row's file is a scenario without its factor `control`, with a table `[evaluati
 dossier shows, the predictions of laws for the first of them, and the levels and replications of the quick
 set. In its claims, `{against}` stands for the controls of the comparison. In their texts, `{all}` and `{any}`
 are the names of these controls; `{larger}` and the other `_WORSE` say which of their values is the limit.
+
+A stack is evaluated with the same rows as transfers (`transfers.py`). A file in the folder `stack` replaces the
+row of the same name whose flows have no equivalent among transfers.
 """
 
 import tomllib
@@ -52,6 +55,7 @@ class _Law(TypedDict):
 class _Evaluation(TypedDict):
     number: list[_Number]
     law: NotRequired[list[_Law]]
+    fixed: NotRequired[list[str]]
     quick: dict[str, list[str]]
 
 
@@ -73,14 +77,19 @@ class Row:
     scenario: RowScenario
     claims: Sequence[Mapping[str, object]]
     text: str
+    left_out: Sequence[str] = ()
+    """Numbers and claims without an answer for a stack, with reasons."""
+    refused: str = ""
+    """Why a stack cannot run it."""
+    fixed: Sequence[str] = ()
+    """What the quick set of stacks does not reduce (`lighter.py`)."""
 
     @property
     def title(self) -> str:
         return str(self.scenario["title"])
 
-    def file_text(self, controls: Mapping[str, Mapping[str, object]]) -> str:
-        """Return the complete scenario, with a level of the factor for each control, `TESTED` first."""
-        levels = {name: {"tcp": tcp} for name, tcp in controls.items()}
+    def file_text(self, levels: Mapping[str, Mapping[str, object]]) -> str:
+        """Return the complete scenario, with these levels of the factor `control`, `TESTED` first."""
         factors = {**self.scenario.get("factor", {}), FACTOR: levels}
         return to_toml({"name": self.name, **self.scenario, "factor": factors})
 
@@ -126,12 +135,13 @@ class Set:
     sections: Sequence[Section]
 
 
-def read_set(name: str) -> Set:
+def read_set(name: str, *, of_stacks: bool = False) -> Set:
+    """Read the set for congestion controls, or for stacks before it is translated to transfers."""
     data = tomllib.loads((FOLDER / "set.toml").read_text(encoding="utf-8"))
     sections = [
         Section(
             **{key: entry[key] for key in ("id", "title", "part", "criterion")},
-            rows=[_row(row, quick=name == QUICK) for row in entry["rows"]],
+            rows=[_row(row, quick=name == QUICK, of_stacks=of_stacks) for row in entry["rows"]],
         )
         for entry in data["section"]
         if name == WHOLE or not entry.get("whole_only", False)
@@ -139,8 +149,10 @@ def read_set(name: str) -> Set:
     return Set(name, data["version"], sections)
 
 
-def _row(name: str, *, quick: bool) -> Row:
+def _row(name: str, *, quick: bool, of_stacks: bool) -> Row:
     file = FOLDER / f"{name}.toml"
+    if of_stacks and (own := FOLDER / "stack" / file.name).is_file():
+        file = own
     text = file.read_text(encoding="utf-8")
     scenario = cast("RowScenario", tomllib.loads(text))
     evaluation = scenario.pop("evaluation")
@@ -151,7 +163,8 @@ def _row(name: str, *, quick: bool) -> Row:
         scenario["replications"] = levels.pop("replications")
         for factor, names in levels.items():
             scenario["factor"][factor] = {level: scenario["factor"][factor][level] for level in names}
-    return Row(name, numbers, laws, scenario, scenario.pop("claim", []), text)
+    claims = scenario.pop("claim", [])
+    return Row(name, numbers, laws, scenario, claims, text, fixed=evaluation.get("fixed", ()))
 
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,14 +21,18 @@ def lines(judgement: Judgement) -> Iterator[str]:
     for ran in judgement.rows:
         if ran.refused:
             yield f"{'':{_WIDTH}}{ran.row.name}: not run: {ran.refused}"
+        yield from (f"{'':{_WIDTH}}{ran.row.name}: left out: {reason}" for reason in ran.row.left_out)
     yield from (f"{'':{_WIDTH}}{text}" for text in short(judgement))
 
 
 def short(judgement: Judgement) -> list[str]:
     """Return the claims behind a verdict with their values, without formulas, or the cases that failed."""
     failed = [f"{case.case.title}: {fault}" for case in judgement.cases for fault in case.faults]
+    refused = sum(1 for case in judgement.cases if case.refused)
     if judgement.cases and not failed:
-        return [f"all {len(judgement.cases)} cases pass"]
+        failed = [f"all {len(judgement.cases) - refused} cases pass"]
+    if refused:
+        failed.append(f"{refused} cases were not run, because packets do not decide them")
     return [*(_text(judged) for judged in behind(judgement)), *failed]
 
 

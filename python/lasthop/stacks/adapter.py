@@ -17,6 +17,7 @@ _KEYS = {
     "language": str,
     "protocol": str,
     "version": str,
+    "control": str,
     "license": str,
     "install": list,
     "client": str,
@@ -45,6 +46,8 @@ class Adapter:
     language: str = ""
     protocol: str = "QUIC"
     version: str = ""
+    control: str = ""
+    """The congestion control of its server."""
     license: str = ""
     note: str = ""
     install: list[str] = field(default_factory=list)
@@ -91,6 +94,14 @@ def adapter_of(name: str) -> Adapter:
         f"There is no stack {name!r}{hint} Add [stack.{name}] with `client` and `server` to the scenario, "
         f"name a .toml file, or use one of: {', '.join(known)}."
     )
+
+
+def check_installed(adapter: Adapter, name: str) -> None:
+    """Raise `InputError` if the adapter of this name is not installed."""
+    if not adapter.is_installed:
+        raise InputError(
+            f"The stack {adapter.name} is not installed. Run 'lasthop stack try {name} --install'."
+        )
 
 
 def _read(file: Path) -> Adapter:

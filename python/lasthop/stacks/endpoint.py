@@ -14,6 +14,7 @@ import ctypes
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -126,6 +127,24 @@ def _serve(spec: Spec) -> None:
     _execute("server", spec)
 
 
+def _wait(child: int, seconds: float | None) -> int:
+    """Wait for a client, and return its exit code: 0 if it was stopped after its time, with all that it started."""
+    stopped = []
+
+    def stop(*_: object) -> None:
+        stopped.append(child)
+        os.killpg(child, signal.SIGKILL)
+
+    if seconds is not None:
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if stopped:
+        return 0
+    return code if code >= 0 else 128 - code
+
+
 def _fetch(spec: Spec, begin: float) -> int:
     """Run a client at its start; print how it ended. Returns its exit code, or that of a wrong file."""
     # The server's files would let a client cheat, if only by mistake.
@@ -137,17 +156,19 @@ def _fetch(spec: Spec, begin: float) -> int:
     if child == 0:
         # Standard output is for the results.
         os.dup2(2, 1)
+        os.setsid()
         _execute("client", spec)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    code = code if code >= 0 else 128 - code
+    code = _wait(child, spec["duration"])
     elapsed = time.monotonic() - start
     facts: Spec = {"exit_code": code, "program_s": elapsed}
     wrong = 0
     if spec["verify"]:
         received = [_received(f"/downloads/{name}") for name in spec["files"]]
-        expected = [tuple(own) for own in spec["files"].values()]
-        wrong = sum(own != other for own, other in zip(received, expected, strict=True))
-        facts |= {"received_bytes": sum(size for size, _ in received), "matches": int(wrong == 0)}
+        facts["received_bytes"] = sum(size for size, _ in received)
+        if spec["duration"] is None:
+            expected = [tuple(own) for own in spec["files"].values()]
+            wrong = sum(own != other for own, other in zip(received, expected, strict=True))
+            facts["matches"] = int(wrong == 0)
     os.write(1, (json.dumps({spec["name"]: facts}) + "\n").encode())
     if code == 0 and wrong:
         os.write(2, f"{spec['name']}: {wrong} of {len(spec['files'])} files are missing or differ\n".encode())

@@ -21,16 +21,17 @@ class Material(NamedTuple):
     """Size and SHA-256 of each file in `www`, in the order of requests."""
 
 
-def material_of(name: str, sizes: Sequence[int], seed: int) -> Material:
-    """Return the files of the server `name`, from the user's cache."""
-    key = hashlib.sha256(json.dumps([1, name, sizes, seed]).encode()).hexdigest()[:24]
+def material_of(name: str, sizes: Sequence[int], seed: int, *, hollow: bool = False) -> Material:
+    """Return the files of the server `name`, from the user's cache; hollow ones are zeros that take no space."""
+    kind = 2 if hollow else 1
+    key = hashlib.sha256(json.dumps([kind, name, sizes, seed]).encode()).hexdigest()[:24]
     folder = cache_folder("transfers") / key
     index = folder / "files.json"
     if not index.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as made:
             whole = Path(made) / "whole"
-            _write(whole, name, sizes, seed)
+            _write(whole, name, sizes, seed, hollow=hollow)
             try:
                 whole.rename(folder)
             except OSError:  # another process was faster
@@ -40,12 +41,17 @@ def material_of(name: str, sizes: Sequence[int], seed: int) -> Material:
     return Material(folder / "www", folder / "certs", files)
 
 
-def _write(folder: Path, name: str, sizes: Sequence[int], seed: int) -> None:
+def _write(folder: Path, name: str, sizes: Sequence[int], seed: int, *, hollow: bool) -> None:
     www, certs = folder / "www", folder / "certs"
     for each in (www, certs):
         each.mkdir(parents=True)
     files = {}
     for number, size in enumerate(sizes, 1):
+        if hollow:
+            with (www / f"file{number}").open("wb") as file:
+                file.truncate(size)
+            files[f"file{number}"] = (size, "")
+            continue
         content = hashlib.shake_256(f"{seed}/{name}/{number}".encode()).digest(size)
         (www / f"file{number}").write_bytes(content)
         files[f"file{number}"] = (size, hashlib.sha256(content).hexdigest())

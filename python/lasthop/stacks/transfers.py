@@ -5,13 +5,13 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from lasthop.common.errors import InputError
 from lasthop.common.metrics.dictionary import PRINTED
-from lasthop.stacks.adapter import Adapter, adapter_of
+from lasthop.stacks.adapter import Adapter, adapter_of, check_installed
 from lasthop.stacks.material import material_of
 
 Program: TypeAlias = Mapping[str, Any]
@@ -54,17 +54,19 @@ def with_commands(program: Program) -> dict[str, Any]:
     return {**program, **own}
 
 
-def expanded(program: Program, seed: int, logs: Path | None) -> dict[str, Any]:
+def expanded(
+    program: Program, seed: int, plan: Sequence[tuple[float, int | None]], logs: Path | None
+) -> dict[str, Any]:
     """Return the flow that an engine runs: lasthop's own program on each host, which starts the stacks.
 
-    `logs` is an existing folder for the logs of the stacks.
+    `plan` has the start of each transfer, and the size of its file if that follows from its duration; `logs` is an existing folder for the logs of the stacks.
     """
     here = Path(__file__).parent
     run = [*_PYTHON, str(here / "endpoint.py")]
     servers: list[dict[str, str]] = []
     clients: dict[str | None, list[str]] = {}
-    for own in program["transfers"]:
-        spec = _specification(own, seed, logs)
+    for own, (start, size) in zip(program["transfers"], plan, strict=True):
+        spec = {**_specification(own, seed, size, logs), "start": start}
         line = shlex.join([*run, "server", json.dumps(spec)])
         servers.append({"name": spec["name"], "command": f"exec {line}"})
         host = own.get("host")
@@ -106,19 +108,21 @@ def _lines(own: Mapping[str, Any]) -> tuple[str, str, Adapter | None]:
         raise InputError(
             f"[stack.{own['stack']}] has no `{missing}`. Add it, or write `endpoint` for both."
         ) from None
-    if not adapter.is_installed:
-        raise InputError(
-            f"The stack {adapter.name} is not installed. Run 'lasthop stack try {own['stack']} --install'."
-        )
+    check_installed(adapter, own["stack"])
     return client or adapter.client, server or adapter.server, adapter
 
 
-def _specification(own: Mapping[str, Any], seed: int, logs: Path | None) -> dict[str, Any]:
-    """Return the argument of `endpoint.py` for a transfer."""
+def _specification(
+    own: Mapping[str, Any], seed: int, size: int | None, logs: Path | None
+) -> dict[str, Any]:
+    """Return the argument of `endpoint.py` for a transfer, without its start."""
     client, server, adapter = _lines(own)
     name, case = str(own["name"]), str(own["testcase"])
-    sizes = [int(size.removesuffix(" B")) for size in own.get("objects") or [own["bytes"]]]
-    made = material_of(name, sizes, seed)
+    if size is not None:
+        made = material_of(name, [size], seed, hollow=True)
+    else:
+        sizes = [int(size.removesuffix(" B")) for size in own.get("objects") or [own["bytes"]]]
+        made = material_of(name, sizes, seed)
     env = {**(adapter.environment if adapter else {}), **own.get("env", {})}
     if control := own.get("congestion_control"):
         env["LASTHOP_CONTROL"] = control
@@ -128,7 +132,7 @@ def _specification(own: Mapping[str, Any], seed: int, logs: Path | None) -> dict
         "client": client,
         "server": server,
         "env": env,
-        "start": _seconds(own["start"]),
+        "duration": None if size is None else _seconds(own["duration"]),
         "files": made.files,
         "www": str(made.www),
         "certs": str(made.certs),

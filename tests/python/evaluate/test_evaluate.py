@@ -56,9 +56,10 @@ def only(chosen: Set, sections: Collection[str]) -> Set:
 def build(control: str, sections: Collection[str], out: Path, replications: int | None = None) -> Dossier:
     asked = Asked((), replications, (), 1, None, "model", None, anyway=False, limit_memory=None)
     said: list[Judgement] = []
+    tested = read_control(control)
     found = dossiers.build(
-        read_control(control),
-        ["reno", "cubic"],
+        tested,
+        {"tested": tested.level, **{name: read_control(name).level for name in ("reno", "cubic")}},
         only(read_set("quick"), sections),
         asked,
         out=out,
@@ -119,7 +120,7 @@ def test_ignored_marks_are_found_by_no_other_of_these_sections(tmp_path: Path) -
 @pytest.mark.parametrize("name", SETS)
 def test_every_row_is_a_scenario_with_claims_on_all_its_levels(name: str, tmp_path: Path) -> None:
     chosen = read_set(name)
-    levels = {"tested": {"congestion_control": "prague", "ecn": True}, "reno": {"congestion_control": "reno"}}
+    levels = {one: read_control(control).level for one, control in (("tested", "prague"), ("reno", "reno"))}
     used = set()
     for section in chosen.sections:
         for row in section.rows:

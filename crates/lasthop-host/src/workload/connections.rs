@@ -9,7 +9,7 @@ use crate::header::{Headers, Transport};
 use crate::hop::Flows;
 use crate::namespace::HostNamespace;
 use lasthop_core::{
-    Body, Datagram, Dscp, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Part,
+    Body, Datagram, Dscp, Duration, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Part,
     Protocol, TransportEvent,
 };
 use lasthop_traffic::TransferConfig;
@@ -28,8 +28,8 @@ type FiveTuple = (u8, SocketAddr, SocketAddr);
 pub struct Connections {
     /// Access to the kernel of each host, with the host's addresses.
     kernels: Vec<([IpAddr; 2], Rc<Diag>)>,
-    /// The names of transfers, by their servers' addresses.
-    transfers: Vec<([IpAddr; 2], String)>,
+    /// The names of transfers, and how long they send, by their servers' addresses.
+    transfers: Vec<([IpAddr; 2], String, Option<Duration>)>,
     flows: Vec<Conversation>,
     /// The latest connection between these ends.
     latest: BTreeMap<FiveTuple, FlowId>,
@@ -82,7 +82,9 @@ impl Connections {
     #[must_use]
     pub fn of_transfers(mut self, servers: &[HostNamespace], transfers: &[TransferConfig]) -> Self {
         let named = servers.iter().zip(transfers);
-        self.transfers = named.map(|(server, own)| (server.address.all(), own.name.clone())).collect();
+        let known =
+            |(server, own): (&HostNamespace, &TransferConfig)| (server.address.all(), own.name.clone(), own.duration);
+        self.transfers = named.map(known).collect();
         self
     }
 
@@ -107,8 +109,10 @@ impl Connections {
             if transfer.is_some() && *number == 1 { word.to_owned() } else { format!("{word}-{number}") }
         };
         let accepted = (0..).map(FlowId).zip(&self.flows).filter(|(_, flow)| flow.is_accepted());
-        let info =
-            |(id, flow): (FlowId, &Conversation)| (id, flow.info(name(flow), applications[id.0 as usize]));
+        let info = |(id, flow): (FlowId, &Conversation)| {
+            let sends_for = flow.transfer.and_then(|index| self.transfers[index].2);
+            (id, FlowInfo { sends_for, ..flow.info(name(flow), applications[id.0 as usize]) })
+        };
         accepted.map(info).collect()
     }
 
@@ -142,7 +146,7 @@ impl Connections {
         } else {
             Kind::Udp([0; 2])
         };
-        let transfer = self.transfers.iter().position(|(own, _)| own.contains(&server.ip()));
+        let transfer = self.transfers.iter().position(|(own, ..)| own.contains(&server.ip()));
         let server_port = server.port();
         self.flows.push(Conversation { transfer, server_port, dscp, payload_bytes: [0; 2], kind });
         self.latest.insert(ends, id);

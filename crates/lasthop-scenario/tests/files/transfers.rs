@@ -1,5 +1,6 @@
 //! Flows of kind `transfer`: which flows of engines they become, and what they refuse.
 
+use lasthop_core::Seed;
 use lasthop_scenario::{Cell, FlowStack};
 use lasthop_traffic::{FlowConfig, ProgramConfig};
 
@@ -43,7 +44,7 @@ fn a_foreign_stack_makes_all_transfers_programs() {
     assert_eq!((mine.client.as_deref(), mine.server.as_deref()), (Some("./client"), Some("./run.sh")));
     assert_eq!(mine.env["A"], "b");
     assert_eq!((mine.name.as_str(), mine.testcase.as_str()), ("transfer-1", "transfer"));
-    assert_eq!((tcp.start.as_nanos(), tcp.congestion_control.as_deref()), (2_000_000_000, Some("reno")));
+    assert_eq!((tcp.start.most().as_nanos(), tcp.congestion_control.as_deref()), (2_000_000_000, Some("reno")));
     assert!(study.cells[0].needs_model().unwrap_err().message.contains("`flow[0].stack`: \"mine\""));
 }
 
@@ -57,6 +58,31 @@ fn a_level_changes_a_stack_or_chooses_another() {
         study.cells[..2].iter().map(|cell| program(cell).transfers[0].client.clone()).collect();
     assert_eq!(clients, [Some("./old".to_owned()), Some("./client".to_owned())]);
     assert!(study.cells[2].scenario.real_program().is_none());
+}
+
+#[test]
+fn a_table_gives_an_adapter_another_name_so_that_built_in_stacks_run_as_programs() {
+    let text = transfer("linux", "bytes = \"1 MB\"\ntcp.congestion_control = \"reno\"");
+    let study = read(&format!("{LINK}{text}[stack.linux]\nadapter = \"tcp\"\n"));
+    let [linux] = &program(&study.cells[0]).transfers[..] else { panic!("one transfer") };
+    assert_eq!((linux.stack.as_str(), linux.congestion_control.as_deref()), ("tcp", Some("reno")));
+}
+
+#[test]
+fn a_transfer_of_some_seconds_has_a_file_as_large_as_the_path_carries() {
+    let flow = transfer("mine", "name = \"x\"\ncount = 2\nduration = \"8 s\"\nhost = \"tv\"");
+    let start = "[flow.start]\ndistribution = \"uniform\"\nmin = \"1 s\"\nmax = \"2 s\"\n";
+    let far = "[hop.far]\nbehind = \"dsl\"\ndown.link.rate = \"9 Mbit/s\"\n[host.den]\nbehind = \"far\"\n";
+    let study = read(&format!("{flow}{start}{HOME}{far}{MINE}"));
+    let scenario = &study.cells[0].scenario;
+    let names: Vec<_> = program(&study.cells[0]).transfers.iter().map(|own| own.name.as_str()).collect();
+    assert_eq!(names, ["x-1", "x-2"]);
+    let plan = |replication| scenario.transfers(Seed { study: 1, replication });
+    let [(first, bytes), (second, _)] = plan(1)[..] else { panic!("two transfers") };
+    // 1 Mbit/s for 8 s.
+    assert_eq!(bytes, Some(1_000_000));
+    assert!(first != second && (1.0..2.0).contains(&first) && (1.0..2.0).contains(&second));
+    assert_ne!(plan(2)[0].0, first);
 }
 
 #[test]
@@ -81,6 +107,9 @@ fn what_programs_cannot_do_is_refused_by_name() {
             ["flow[0].stack", "`dscp` applies to built-in"],
         ),
         (transfer("mine", "bytes = \"1 MB\"\nobjects = [\"1 MB\"]"), 7, ["flow[0].bytes", "either"]),
+        (transfer("mine", "bytes = \"1 MB\"\nduration = \"1 s\""), 7, ["flow[0].bytes", "either"]),
+        (transfer("mine", "duration = \"0 s\""), 7, ["flow[0].duration", "30 s"]),
+        (transfer("mine", "bytes = \"1 MB\"\ncount = 201"), 8, ["flow[0].count", "from 1 to 200"]),
         (transfer("mine", "objects = [\"1 MB\", \"0 B\"]"), 7, ["flow[0].objects[1]", "out of range"]),
         (transfer("mine", "bytes = \"1 MB\"\nname = \"My flow\""), 8, ["flow[0].name", "host name"]),
         (transfer("quinn", "objects = [\"1 MB\", \"1 B\"]"), 7, ["flow[0].objects", "write bytes instead"]),

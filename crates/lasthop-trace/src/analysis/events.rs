@@ -186,8 +186,11 @@ impl Flow {
             return;
         }
         self.started = Some(now);
-        if let (Transport::Tcp(tcp), Some(time)) = (&mut self.transport, self.sends_for) {
-            tcp.stops(now + time);
+        let Some(time) = self.sends_for else { return };
+        match &mut self.transport {
+            Transport::Tcp(tcp) => tcp.stops(now + time),
+            Transport::Udp(udp) => udp.stops(now + time),
+            Transport::Joint(_) => {}
         }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct UdpFlow {
     aborted: Option<Instant>,
     /// When counting restarted.
     restarted: Option<Instant>,
+    /// When the flow stops, if it sends for a given time. Later datagrams do not count.
+    stop: Option<Instant>,
 }
 
 impl UdpFlow {
@@ -58,6 +60,12 @@ impl UdpFlow {
         datagram: Datagram,
         record: &mut FlowRecord,
     ) {
+        if self.stop.is_some_and(|stop| now > stop) {
+            if matches!(event, PacketEvent::Delivered | PacketEvent::Dropped(_)) {
+                self.settle(datagram.number);
+            }
+            return;
+        }
         match event {
             PacketEvent::Sent => {
                 record.sent_packets += 1;
@@ -85,6 +93,10 @@ impl UdpFlow {
             }
             _ => {}
         }
+    }
+
+    pub(super) fn stops(&mut self, end: Instant) {
+        self.stop = Some(end);
     }
 
     /// Forgets a datagram whose fate is known; returns its send time.
@@ -137,13 +149,15 @@ impl UdpFlow {
     ) {
         record.outcome = outcome(self.aborted, self.done(offered));
         let (first, last) = (self.first_arrival, self.last_arrival.map(|last| last.at));
-        record.elapsed_s = first.zip(last).map(|(first, last)| last.saturating_since(first).as_secs_f64());
+        let elapsed = first.zip(last).map(|(first, last)| last.saturating_since(first).as_secs_f64());
+        record.elapsed_s = elapsed.filter(|_| self.stop.is_none());
         // Fewer than two arrivals span no time.
         let since = first.filter(|first| Some(*first) != last).or(started);
-        record.throughput_Bps = match self.restarted {
-            None => since.map(|since| rate(self.received_bytes, since, last.unwrap_or(end))),
-            Some(from) => {
-                let last = self.ended(offered).unwrap_or(end);
+        record.throughput_Bps = match (self.restarted, self.stop) {
+            (None, None) => since.map(|since| rate(self.received_bytes, since, last.unwrap_or(end))),
+            (None, Some(stop)) => started.map(|started| rate(self.received_bytes, started, stop.min(end))),
+            (Some(from), stop) => {
+                let last = stop.or(self.ended(offered)).unwrap_or(end).min(end);
                 started.and_then(|started| rate_within(self.received_bytes, from.max(started), last))
             }
         };

@@ -81,7 +81,7 @@ async def serve_files(configuration: QuicConfiguration) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
     await end.wait()
     # aioquic writes the log of a connection when it ends.
-    for trace in list(configuration.quic_logger._traces):
+    for trace in list(configuration.quic_logger._traces) if configuration.quic_logger else []:
         configuration.quic_logger.end_trace(trace)
 
 
@@ -103,7 +103,8 @@ def main() -> None:
     configuration = QuicConfiguration(is_client=is_client, alpn_protocols=alpn)
     configuration.congestion_control_algorithm = os.environ.get("QUIC_CONTROL", "reno")
     configuration.max_data, configuration.max_stream_data = 1 << 26, 1 << 26
-    configuration.quic_logger = QuicFileLogger(os.environ["QLOGDIR"])
+    if os.environ["QLOGDIR"]:
+        configuration.quic_logger = QuicFileLogger(os.environ["QLOGDIR"])
     with Path(os.environ["SSLKEYLOGFILE"]).open("a") as keys:
         configuration.secrets_log_file = keys
         if is_client:

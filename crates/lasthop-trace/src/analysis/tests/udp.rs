@@ -48,6 +48,21 @@ fn a_stream_of_which_nothing_arrives_has_a_throughput_of_nothing() {
 }
 
 #[test]
+fn a_flow_of_a_given_time_counts_what_arrives_within_it() {
+    let known = FlowInfo { sends_for: Some(Duration::from_millis(300)), ..info("f", Protocol::Udp) };
+    let mut trace = Trace::of(&[known]);
+    // From the first packet at 0 ms: two arrive by 300 ms, one later, and one is sent later.
+    for (number, sent, arrives) in [(0, 0, 50), (1, 100, 150), (2, 200, 320), (3, 310, 360)] {
+        let datagram = trace.datagram(sent, number);
+        trace.delivered(arrives, &datagram);
+    }
+    let record = trace.record();
+    assert_eq!((record.sent_packets, record.received_packets), (3, 2));
+    assert_eq!(record.throughput_Bps, Some(2.0 * 520.0 / 0.3));
+    assert_eq!((record.elapsed_s, record.outcome), (None, Outcome::Closed));
+}
+
+#[test]
 fn a_stream_with_datagrams_inside_or_unsent_is_unfinished() {
     let mut inside = stream(&[Some(400)]);
     inside.datagram(500, 1);
