@@ -302,11 +302,10 @@ class Cell:
     def facts(self) -> str:
         """What stories and pictures have to know of the scenario, as JSON: see `lasthop.scenario.facts`."""
     def transfers(self, seed: int, replication: int) -> list[tuple[float, int | None]]:
-        """Return for each transfer by real programs its start in seconds in one replication, and its file's size.
+        """Return each real transfer's start in seconds in one replication, and the size of its file.
 
         The size is None unless the transfer has a duration.
         """
-
     def course(self, hop: str, direction: str, seed: int, replication: int) -> str | None:
         """Return the course of a direction of a hop in one replication, as the CSV file of a `course`.
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 @click.option(
     "--stack",
     metavar="NAME",
-    help="Instead of CONTROL: evaluate an implementation of a transport protocol, one of 'lasthop stack list' "
-    "or an adapter's .toml file, on the kernel engine.",
+    help="Instead of CONTROL: evaluate an implementation of a transport protocol, on the kernel engine. NAME "
+    "is in 'lasthop stack list', or an adapter's .toml file.",
 )
 @click.option(
     "--set",
@@ -86,7 +86,7 @@ def evaluate_command(
     To evaluate a control written in C, build it into the guest kernel with --module tcp_NAME.c. NAME must be
     a congestion control that scenarios accept; CONTROL defaults to it.
 
-    --stack evaluates a stack with its default congestion control next to Linux' TCP, by the scenarios of the set
+    --stack evaluates a stack with its own congestion control next to Linux' TCP, in the scenarios of the set
     that transfers can express. The others are listed.
 
     After Ctrl-C, the same command continues. docs/reference/evaluate.md states the requirements of each
@@ -121,7 +121,8 @@ def evaluate_command(
         check_cluster(cluster, engine=run_by, jobs=jobs, captures=False, code=code)
     write = (lambda _: None) if quiet else click.echo
     others = " and ".join(references)
-    write(f"{control or stack or tested.name} against {others}: {set_name} set, version {chosen.version}, engine {engine}")
+    given = control or stack or tested.name
+    write(f"{given} against {others}: {set_name} set, version {chosen.version}, engine {engine}")
 
     def report(judgement: Judgement) -> None:
         write("\n".join(tell.lines(judgement)))
@@ -167,7 +168,9 @@ def _of_stack(
 
     asked = asked_of_judge(context)
     if is_given(context, "engine") and asked.engine == ModelEngine.name:
-        raise InputError("--stack runs real programs, which the model engine cannot; leave out --engine model.")
+        raise InputError(
+            "--stack runs real programs, which the model engine cannot; leave out --engine model."
+        )
     if not is_given(context, "engine"):
         asked = replace(asked, engine=KernelEngine.name)
     adapter = adapter_of(stack)

@@ -126,7 +126,9 @@ def run_cases_of_stack(
         except NoTransferError as reason:
             return CaseResult(case, file, (), (), str(reason))
         run = _run(merged(scenario, stack), file, engine)
-        return CaseResult(case, file, (), [fault for key in expected for fault in _CHECKS[key](expected[key], run)])
+        return CaseResult(
+            case, file, (), [fault for key in expected for fault in _CHECKS[key](expected[key], run)]
+        )
 
     return list(map(run_case, cases.cases))
 

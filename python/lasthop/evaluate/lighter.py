@@ -1,7 +1,7 @@
-"""The quick set of stacks: lower rates, shorter flows, fewer levels and replications, because programs take time.
+"""The quick set of stacks: lower rates, shorter flows, fewer levels, because programs take time.
 
-Rates and buffers are divided by four, and flows last ten seconds at most. The number of cycles of Reno and CUBIC in a
-flow stays about the same: in round trips, a cycle is as long as the window is large.
+Rates and buffers are divided by four, and flows last ten seconds at most. Most flows have about as many of
+Reno's cycles as before: a cycle takes as many round trips as half of the largest window has packets.
 """
 
 import math
@@ -24,7 +24,7 @@ def lighter(row: Row) -> Row:
     scenario: dict[str, Any] = dict(row.scenario)
     scenario["replications"] = min(scenario["replications"], _REPLICATIONS)
     scenario["factor"] = {name: _ends(levels) for name, levels in scenario.get("factor", {}).items()}
-    texts = [lambda text: text]
+    texts: list[Callable[[str], str]] = []
     if RATES not in row.fixed:
         scenario = _throughout(scenario, _slower)
         texts.append(lambda text: _rewritten(text, "Mbit/s", _SHARE))
@@ -109,4 +109,6 @@ def _seconds(text: str) -> float:
 
 def _rewritten(text: str, unit: str, share: float) -> str:
     """Return a text with its amounts in this unit times a share."""
-    return re.sub(rf"\b(\d+(?:\.\d+)?) {unit}(?!\w)", lambda match: f"{float(match[1]) * share:g} {unit}", text)
+    return re.sub(
+        rf"\b(\d+(?:\.\d+)?) {unit}(?!\w)", lambda match: f"{float(match[1]) * share:g} {unit}", text
+    )

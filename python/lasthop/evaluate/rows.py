@@ -5,8 +5,8 @@ dossier shows, the predictions of laws for the first of them, and the levels and
 set. In its claims, `{against}` stands for the controls of the comparison. In their texts, `{all}` and `{any}`
 are the names of these controls; `{larger}` and the other `_WORSE` say which of their values is the limit.
 
-A stack is evaluated with the same rows as transfers (`transfers.py`). A file in the folder `stack` replaces the
-row of the same name whose flows have no equivalent among transfers.
+A stack is evaluated with the same rows as transfers (`transfers.py`). A file in the folder `stack` replaces a
+row of the same name that transfers cannot express, or that would take too long.
 """
 
 import tomllib

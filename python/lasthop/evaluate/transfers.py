@@ -1,20 +1,20 @@
 """Scenarios of the set as transfers, which implementations of transport protocols can carry.
 
-Bulk flows become transfers. Those that the factor `control` governs are carried by the stack `SUBJECT`, which is the
-tested one or, in the other levels, a program over Linux' TCP. Flows with a congestion control of their own are always
-such a program. All flows of all cells are real programs, so that cells can be compared.
+Bulk flows become transfers. Those that the factor `control` governs are carried by the stack `SUBJECT`: the
+tested one or, in the other levels, a program over Linux' TCP. Such a program also carries the flows with a
+congestion control of their own. All flows of all cells are real programs, so that cells can be compared.
 """
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lasthop.common.errors import InputError
 from lasthop.evaluate.controls import needs_ecn
 from lasthop.evaluate.lighter import lighter
-from lasthop.evaluate.rows import QUICK, Row, Set, read_set
+from lasthop.evaluate.rows import QUICK, Row, RowScenario, Set, read_set
 from lasthop.stacks.adapter import adapter_of, check_installed
 
 SUBJECT = "subject"
@@ -88,15 +88,13 @@ def as_transfers(row: Row) -> Row:
         name, metric = next(iter(unseen.items()))
         return replace(row, refused=f"{name}: {_UNSEEN[metric]}")
     left_out = [*missing, *(f"{name}: {_UNSEEN[metric]}" for name, metric in (unseen | unjudged).items())]
-    claims = [
-        claim
-        for claim in row.claims
-        if claim["text"] not in unjudged and _has_levels(scenario, claim.get("where", {}))
-    ]
-    return replace(row, scenario=scenario, numbers=numbers, claims=claims, left_out=left_out)
+    claims = [claim for claim in row.claims if claim["text"] not in unjudged and _has_levels(scenario, claim)]
+    found = cast("RowScenario", scenario)
+    return replace(row, scenario=found, numbers=numbers, claims=claims, left_out=left_out)
 
 
-def _has_levels(scenario: Mapping[str, Any], where: Mapping[str, str]) -> bool:
+def _has_levels(scenario: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    where: Mapping[str, str] = claim.get("where", {})
     return all(level in scenario["factor"][factor] for factor, level in where.items())
 
 
@@ -105,7 +103,7 @@ def _unseen(formula: str) -> Iterator[str]:
 
 
 def translated(scenario: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return a scenario whose flows are transfers, and which levels it lacks; without the factor `control`."""
+    """Return a scenario whose flows are transfers, without the factor `control`; and the levels it lacks."""
     levels = [level for factor in scenario.get("factor", {}).values() for level in factor.values()]
     changes = [item for level in levels for item in level.get("flow", {}).items()]
     stated = [*((flow["name"], flow) for flow in scenario["flow"]), *changes]

@@ -128,7 +128,7 @@ def _serve(spec: Spec) -> None:
 
 
 def _wait(child: int, seconds: float | None) -> int:
-    """Wait for a client, and return its exit code: 0 if it was stopped after its time, with all that it started."""
+    """Wait for a client, and return its exit code; stop its processes after this time, which counts as 0."""
     stopped = []
 
     def stop(*_: object) -> None:

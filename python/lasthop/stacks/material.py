@@ -22,7 +22,7 @@ class Material(NamedTuple):
 
 
 def material_of(name: str, sizes: Sequence[int], seed: int, *, hollow: bool = False) -> Material:
-    """Return the files of the server `name`, from the user's cache; hollow ones are zeros that take no space."""
+    """Return the files of the server `name`, from the user's cache; `hollow`: zeros that take no space."""
     kind = 2 if hollow else 1
     key = hashlib.sha256(json.dumps([kind, name, sizes, seed]).encode()).hexdigest()[:24]
     folder = cache_folder("transfers") / key
@@ -48,8 +48,8 @@ def _write(folder: Path, name: str, sizes: Sequence[int], seed: int, *, hollow: 
     files = {}
     for number, size in enumerate(sizes, 1):
         if hollow:
-            with (www / f"file{number}").open("wb") as file:
-                file.truncate(size)
+            with (www / f"file{number}").open("wb") as whole:
+                whole.truncate(size)
             files[f"file{number}"] = (size, "")
             continue
         content = hashlib.shake_256(f"{seed}/{name}/{number}".encode()).digest(size)

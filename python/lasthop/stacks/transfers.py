@@ -59,7 +59,8 @@ def expanded(
 ) -> dict[str, Any]:
     """Return the flow that an engine runs: lasthop's own program on each host, which starts the stacks.
 
-    `plan` has the start of each transfer, and the size of its file if that follows from its duration; `logs` is an existing folder for the logs of the stacks.
+    `plan` has the start of each transfer, and the size of its file if that follows from its duration.
+    `logs` is an existing folder for the logs of the stacks.
     """
     here = Path(__file__).parent
     run = [*_PYTHON, str(here / "endpoint.py")]
@@ -112,9 +113,7 @@ def _lines(own: Mapping[str, Any]) -> tuple[str, str, Adapter | None]:
     return client or adapter.client, server or adapter.server, adapter
 
 
-def _specification(
-    own: Mapping[str, Any], seed: int, size: int | None, logs: Path | None
-) -> dict[str, Any]:
+def _specification(own: Mapping[str, Any], seed: int, size: int | None, logs: Path | None) -> dict[str, Any]:
     """Return the argument of `endpoint.py` for a transfer, without its start."""
     client, server, adapter = _lines(own)
     name, case = str(own["name"]), str(own["testcase"])

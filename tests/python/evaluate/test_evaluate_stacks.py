@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import lasthop.stacks
+from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.evaluate import transfers
 from lasthop.evaluate.bbr import read_cases, run_cases_of_stack
 from lasthop.evaluate.rows import SETS, TESTED, Row, Set
 from lasthop.evaluate.transfers import as_transfers, level_of, level_of_control, read_set_of_stacks
-from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.studies.loading import load
 
 Main = Callable[..., int]
@@ -67,7 +67,9 @@ def test_the_tested_stack_carries_what_the_factor_governs_and_linux_the_rest() -
         ({"access": {"delay": "5 ms"}}, "transfers have no key access.delay"),
     ],
 )
-def test_what_a_transfer_cannot_express_is_refused_with_the_key(changes: dict[str, object], reason: str) -> None:
+def test_what_a_transfer_cannot_express_is_refused_with_the_key(
+    changes: dict[str, object], reason: str
+) -> None:
     assert as_transfers(row({**BULK, **changes})).refused == reason
     # A level like that is left out, if there are others.
     levels = {"plain": {}, "other": {"flow": {"flow": changes}}}
@@ -83,7 +85,10 @@ def test_every_row_is_a_scenario_of_programs_or_says_why_not(name: str, tmp_path
     refused = {row.name for row in chosen if row.refused}
     assert {"beside-call", "aqm", "applications", "bottlenecks"} <= refused
     assert not {row for row in refused if not row.startswith("tcpeval-")} - {
-        "beside-call", "aqm", "applications", "bottlenecks",
+        "beside-call",
+        "aqm",
+        "applications",
+        "bottlenecks",
     }
     for row in chosen:
         if row.refused:
