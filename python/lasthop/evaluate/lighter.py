@@ -41,7 +41,7 @@ def lighter(row: Row) -> Row:
 
     scenario["title"] = reworded(row.title)
     numbers = [replace(number, name=reworded(number.name)) for number in row.numbers]
-    return replace(row, scenario=scenario, numbers=numbers)  # type: ignore[arg-type]
+    return replace(row, numbers=numbers).with_scenario(scenario)
 
 
 def _ends(levels: Mapping[str, Any]) -> dict[str, Any]:

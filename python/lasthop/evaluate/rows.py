@@ -11,7 +11,8 @@ row of the same name that transfers cannot express, or that would take too long.
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -87,6 +88,14 @@ class Row:
     @property
     def title(self) -> str:
         return str(self.scenario["title"])
+
+    def with_scenario(self, scenario: Mapping[str, Any]) -> "Row":
+        """Return the row with another scenario, and those of its claims that are about the levels of that."""
+        found = cast("RowScenario", scenario)
+        factors = found.get("factor", {})
+        wheres = [cast("Mapping[str, str]", claim.get("where", {})) for claim in self.claims]
+        has = [all(level in factors[factor] for factor, level in where.items()) for where in wheres]
+        return replace(self, scenario=found, claims=list(compress(self.claims, has)))
 
     def file_text(self, levels: Mapping[str, Mapping[str, object]]) -> str:
         """Return the complete scenario, with these levels of the factor `control`, `TESTED` first."""

@@ -9,12 +9,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from lasthop.common.errors import InputError
 from lasthop.evaluate.controls import needs_ecn
 from lasthop.evaluate.lighter import lighter
-from lasthop.evaluate.rows import QUICK, Row, RowScenario, Set, read_set
+from lasthop.evaluate.rows import QUICK, Row, Set, read_set
 from lasthop.stacks.adapter import adapter_of, check_installed
 
 SUBJECT = "subject"
@@ -88,14 +88,8 @@ def as_transfers(row: Row) -> Row:
         name, metric = next(iter(unseen.items()))
         return replace(row, refused=f"{name}: {_UNSEEN[metric]}")
     left_out = [*missing, *(f"{name}: {_UNSEEN[metric]}" for name, metric in (unseen | unjudged).items())]
-    claims = [claim for claim in row.claims if claim["text"] not in unjudged and _has_levels(scenario, claim)]
-    found = cast("RowScenario", scenario)
-    return replace(row, scenario=found, numbers=numbers, claims=claims, left_out=left_out)
-
-
-def _has_levels(scenario: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    where: Mapping[str, str] = claim.get("where", {})
-    return all(level in scenario["factor"][factor] for factor, level in where.items())
+    claims = [claim for claim in row.claims if claim["text"] not in unjudged]
+    return replace(row, numbers=numbers, claims=claims, left_out=left_out).with_scenario(scenario)
 
 
 def _unseen(formula: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ import lasthop.stacks
 from lasthop.engines.kernel.kernel_engine import KernelEngine
 from lasthop.evaluate import transfers
 from lasthop.evaluate.bbr import read_cases, run_cases_of_stack
-from lasthop.evaluate.rows import SETS, TESTED, Row, Set
+from lasthop.evaluate.lighter import lighter
+from lasthop.evaluate.rows import SETS, TESTED, Number, Row, Set
 from lasthop.evaluate.transfers import as_transfers, level_of, level_of_control, read_set_of_stacks
 from lasthop.studies.loading import load
 
@@ -31,32 +33,62 @@ env = {{ LASTHOP_CONTROL = "bbr" }}
 BULK = {"kind": "bulk-tcp", "name": "flow", "duration": "5 s"}
 
 
+SEEN, UNSEEN = Number("throughput", "", "throughput_Bps()"), Number("timeouts", "", "timeouts()")
+
+
 def row(*flows: dict[str, object], **scenario: object) -> Row:
     path = {"rate": "1 Mbit/s", "delay": "10 ms"}
-    return Row("r", [], [], {"title": "r", "down": {"link": path}, "flow": list(flows), **scenario}, [], "")  # type: ignore[typeddict-item]
+    whole: Any = {"title": "r", "down": {"link": path}, "flow": list(flows), **scenario}
+    return Row("r", [SEEN, UNSEEN], [], whole, [], "")
 
 
-def test_the_tested_stack_carries_what_the_factor_governs_and_linux_the_rest() -> None:
+def test_the_tested_stack_carries_what_the_factor_governs_and_linux_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A governed flow, one of CUBIC, and one that is QUIC or BBR in the levels."""
     cubic = {**BULK, "name": "b", "tcp": {"congestion_control": "cubic", "ecn": False}}
+    quic = {"stack": "quic", "quic": {"congestion_control": "newreno"}}
     levels = {
-        "quic": {"flow": {"c": {"stack": "quic", "quic": {"congestion_control": "newreno"}}}},
+        "quic": {"flow": {"c": quic}},
         "bbr": {"flow": {"c": {"tcp": {"congestion_control": "bbr"}}}},
-        "none": {"flow": {"d": BULK}},
+        "more": {"flow": {"d": BULK}},
     }
-    found = as_transfers(replace(row({**BULK, "name": "a"}, cubic, {**BULK, "name": "c"}), numbers=[]))
-    assert found.refused == ""
-    scenario, missing = transfers.translated(
-        dict(row({**BULK, "name": "a"}, cubic, {**BULK, "name": "c"}, factor={"other": levels}).scenario)
-    )
-    assert missing == []
-    assert [flow.get("stack") for flow in scenario["flow"]] == ["subject", "linux", None]
-    assert {flow["kind"] for flow in scenario["flow"]} == {"transfer"}
-    assert scenario["flow"][1]["tcp"] == {"congestion_control": "cubic"}
-    changes = {text: level["flow"] for text, level in scenario["factor"]["other"].items()}
+    whole = row({**BULK, "name": "a"}, cubic, {**BULK, "name": "c"}, factor={"other": levels})
+    monkeypatch.setattr(transfers, "_why_no_quic", lambda: "")
+    found: Any = as_transfers(whole)
+    assert [flow["stack"] for flow in found.scenario["flow"]] == ["subject", "linux", "linux"]
+    assert {flow["kind"] for flow in found.scenario["flow"]} == {"transfer"}
+    assert found.scenario["flow"][1]["tcp"] == {"congestion_control": "cubic"}
+    changes = {text: level["flow"] for text, level in found.scenario["factor"]["other"].items()}
     assert changes["quic"]["c"] == {"stack": "quic"}
     assert changes["bbr"]["c"] == {"stack": "linux", "tcp": {"congestion_control": "bbr"}}
-    assert changes["none"]["d"]["stack"] == "subject"
+    assert changes["more"]["d"]["stack"] == "subject"
+    # Packets show throughput, but no timeouts.
+    assert found.numbers == [SEEN]
+    assert found.left_out == ["timeouts: only the sender of an encrypted connection knows it"]
+    monkeypatch.setattr(transfers, "_why_no_quic", lambda: "it is not installed")
+    assert as_transfers(whole).left_out[0] == "other=quic: it is not installed"
+
+
+def test_the_quick_set_has_lower_rates_shorter_flows_and_fewer_levels() -> None:
+    change = {"at": "10 s", "rate": "2 Mbit/s"}
+    factor = {"queue": {name: {"down": {"queue": {"limit": f"{name} packets"}}} for name in ("1", "5", "9")}}
+    flow = {**BULK, "duration": "40 s", "start": {"distribution": "uniform", "min": "0 s", "max": "1 s"}}
+    whole = row(flow, factor=factor, replications=10)
+    path = {"link": {"rate": "20 Mbit/s", "delay": "20 ms", "change": [change]}}
+    number = replace(SEEN, name="throughput over 40 s")
+    scenario: Any = {**whole.scenario, "down": path, "title": "20 Mbit/s, 40 ms"}
+    found: Any = lighter(replace(whole, scenario=scenario, numbers=[number]))
+    link = {"rate": "5 Mbit/s", "delay": "20 ms", "change": [{"at": "2.5 s", "rate": "0.5 Mbit/s"}]}
+    assert found.scenario["down"]["link"] == link
+    assert found.scenario["flow"][0]["duration"] == "10 s"
+    assert found.scenario["flow"][0]["start"]["max"] == "0.25 s"
+    limits = {name: own["down"]["queue"]["limit"] for name, own in found.scenario["factor"]["queue"].items()}
+    assert limits == {"1": "1 packets", "9": "2 packets"}
+    assert (found.title, found.numbers[0].name) == ("5 Mbit/s, 40 ms", "throughput over 10 s")
+    assert found.scenario["replications"] == 3
+    fixed: Any = lighter(replace(whole, scenario=scenario, fixed=["rates", "times"]))
+    assert (fixed.scenario["down"], fixed.scenario["flow"]) == (path, [flow])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +105,7 @@ def test_what_a_transfer_cannot_express_is_refused_with_the_key(
     assert as_transfers(row({**BULK, **changes})).refused == reason
     # A level like that is left out, if there are others.
     levels = {"plain": {}, "other": {"flow": {"flow": changes}}}
-    (text,) = as_transfers(row(BULK, factor={"f": levels})).left_out
+    text, _ = as_transfers(row(BULK, factor={"f": levels})).left_out
     assert text == f"f=other: {reason}"
 
 
