@@ -13,9 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from lasthop import _core
 from lasthop.campaign.results.columns import as_frame
-from lasthop.engines.engine import Engine, Observation, Request
+from lasthop.engines.engine import Engine, Observation, Request, Trace
 from lasthop.engines.model_engine import ModelEngine
 from lasthop.evaluate.rows import Section, merged
 from lasthop.evaluate.transfers import NoTransferError, translated
@@ -163,7 +162,7 @@ def _counted_from(moment: float, run: _Run, value: Any) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True)
 class _Run:
-    trace: _core.Trace
+    trace: Trace
 
     @cached_property
     def transport(self) -> pl.DataFrame:
@@ -191,7 +190,7 @@ def _run(scenario: Mapping[str, Any], file: Path, engine: Engine) -> _Run:
     file.write_text(to_toml(dict(scenario)), encoding="utf-8")
     (cell,) = read_study(file).cells
     outcome = engine.run(cell, Request.of_one(_SEED, 1, 1, Observation(trace=True)))
-    assert isinstance(outcome.trace, _core.Trace)
+    assert outcome.trace is not None
     return _Run(outcome.trace)
 
 

@@ -14,7 +14,7 @@ from lasthop.evaluate.rows import Row
 
 _SHARE = 0.25
 _LONGEST_S = 10.0
-_REPLICATIONS = 3
+_REPLICATIONS, _WITHOUT_CLAIMS = 3, 2
 RATES, TIMES = "rates", "times"
 """What a row may exclude with the key `fixed`."""
 
@@ -22,7 +22,7 @@ RATES, TIMES = "rates", "times"
 def lighter(row: Row) -> Row:
     """Return a row that takes less time."""
     scenario: dict[str, Any] = dict(row.scenario)
-    scenario["replications"] = min(scenario["replications"], _REPLICATIONS)
+    scenario["replications"] = min(scenario["replications"], _REPLICATIONS if row.claims else _WITHOUT_CLAIMS)
     scenario["factor"] = {name: _ends(levels) for name, levels in scenario.get("factor", {}).items()}
     texts: list[Callable[[str], str]] = []
     if RATES not in row.fixed:

@@ -72,7 +72,7 @@ fn a_table_gives_an_adapter_another_name_so_that_built_in_stacks_run_as_programs
 fn a_transfer_of_some_seconds_has_a_file_as_large_as_the_path_carries() {
     let flow = transfer("mine", "name = \"x\"\ncount = 2\nduration = \"8 s\"\nhost = \"tv\"");
     let start = "[flow.start]\ndistribution = \"uniform\"\nmin = \"1 s\"\nmax = \"2 s\"\n";
-    let far = "[hop.far]\nbehind = \"dsl\"\ndown.link.rate = \"9 Mbit/s\"\n[host.den]\nbehind = \"far\"\n";
+    let far = "[hop.far]\nbehind = \"dsl\"\ndown.link = { rate = \"9 Mbit/s\", delay = \"0 ms\" }\n[host.den]\nbehind = \"far\"\n";
     let study = read(&format!("{flow}{start}{HOME}{far}{MINE}"));
     let scenario = &study.cells[0].scenario;
     let names: Vec<_> = program(&study.cells[0]).transfers.iter().map(|own| own.name.as_str()).collect();
