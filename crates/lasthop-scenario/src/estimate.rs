@@ -163,7 +163,8 @@ impl Scenario {
         let flow = Flow { host, ..Flow::from(FlowConfig::Program(ProgramConfig::default())) };
         let carriers = self.carriers(Direction::Down);
         let fastest = |place| carriers[tree.at(place).0].fastest();
-        let slowest = self.route(tree, &flow, Direction::Down).into_iter().map(fastest).fold(f64::INFINITY, f64::min);
+        let slowest =
+            self.route(tree, &flow, Direction::Down).into_iter().map(fastest).fold(f64::INFINITY, f64::min);
         (slowest / 8.0 * time.as_secs_f64()).clamp(1.0, FILE_MAX).ceil() as u64
     }
 

@@ -27,7 +27,18 @@ const PROGRAM: &str = "transfers";
 const PLACE: &str = "flow[0].transfers[";
 /// The keys of a transfer that real programs can carry.
 const KEYS: [&str; 12] = [
-    NAME, "kind", KEY, "bytes", "objects", "duration", "count", "testcase", "start", "host", "direction", "tcp",
+    NAME,
+    "kind",
+    KEY,
+    "bytes",
+    "objects",
+    "duration",
+    "count",
+    "testcase",
+    "start",
+    "host",
+    "direction",
+    "tcp",
 ];
 /// The key of a stack's table for another name of an adapter.
 const ADAPTER: &str = "adapter";

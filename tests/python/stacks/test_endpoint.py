@@ -16,7 +16,7 @@ FILES = {"file1": (len(CONTENT), hashlib.sha256(CONTENT).hexdigest())}
 
 
 def end(
-    tmp_path: Path, role: str, line: str, case: str = "transfer"
+    tmp_path: Path, role: str, line: str, case: str = "transfer", duration: float | None = None
 ) -> "tuple[subprocess.CompletedProcess[str], Path]":
     """Run a command line as an end; return the result and the folder of its logs."""
     for name in ("www", "certs"):
@@ -28,6 +28,7 @@ def end(
         role: line,
         "env": {"MINE": "1"},
         "start": 0.1,
+        "duration": duration,
         "files": FILES,
         "www": str(tmp_path / "www"),
         "certs": str(tmp_path / "certs"),
@@ -76,6 +77,22 @@ def test_the_exit_code_tells_how_a_transfer_ended(line: str, code: int, matches:
     facts = json.loads(done.stdout)["mine"]
     assert (done.returncode, facts["matches"]) == (code, matches)
     assert ("missing or differ" in done.stderr) == (code == 1)
+
+
+def test_a_client_with_a_duration_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
+    line = "printf con > /downloads/file1; (sleep 60; echo late) & sleep 60"
+    done, _ = end(tmp_path, "client", line, duration=0.5)
+    facts = json.loads(done.stdout)["mine"]
+    # The pipe of standard error would stay open as long as any of its processes.
+    assert (done.returncode, facts["exit_code"], facts["received_bytes"]) == (0, 0, 3)
+    assert 0.5 <= facts["program_s"] < 5
+    assert "matches" not in facts
+    assert done.stderr == ""
+
+
+def test_a_client_that_fails_before_its_time_says_so(tmp_path: Path) -> None:
+    done, _ = end(tmp_path, "client", "exit 3", duration=30)
+    assert done.returncode == 3
 
 
 def test_a_server_sees_the_files(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ use crate::header::{Headers, Transport};
 use crate::hop::Flows;
 use crate::namespace::HostNamespace;
 use lasthop_core::{
-    Body, Datagram, Dscp, Duration, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent, Part,
-    Protocol, TransportEvent,
+    Body, Datagram, Dscp, Duration, Ecn, FlowId, FlowInfo, Host, Instant, Observer, Packet, PacketEvent,
+    Part, Protocol, TransportEvent,
 };
 use lasthop_traffic::TransferConfig;
 use std::collections::BTreeMap;
@@ -82,8 +82,9 @@ impl Connections {
     #[must_use]
     pub fn of_transfers(mut self, servers: &[HostNamespace], transfers: &[TransferConfig]) -> Self {
         let named = servers.iter().zip(transfers);
-        let known =
-            |(server, own): (&HostNamespace, &TransferConfig)| (server.address.all(), own.name.clone(), own.duration);
+        let known = |(server, own): (&HostNamespace, &TransferConfig)| {
+            (server.address.all(), own.name.clone(), own.duration)
+        };
         self.transfers = named.map(known).collect();
         self
     }

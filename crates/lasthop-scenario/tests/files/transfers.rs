@@ -44,7 +44,10 @@ fn a_foreign_stack_makes_all_transfers_programs() {
     assert_eq!((mine.client.as_deref(), mine.server.as_deref()), (Some("./client"), Some("./run.sh")));
     assert_eq!(mine.env["A"], "b");
     assert_eq!((mine.name.as_str(), mine.testcase.as_str()), ("transfer-1", "transfer"));
-    assert_eq!((tcp.start.most().as_nanos(), tcp.congestion_control.as_deref()), (2_000_000_000, Some("reno")));
+    assert_eq!(
+        (tcp.start.most().as_nanos(), tcp.congestion_control.as_deref()),
+        (2_000_000_000, Some("reno"))
+    );
     assert!(study.cells[0].needs_model().unwrap_err().message.contains("`flow[0].stack`: \"mine\""));
 }
 
