@@ -58,6 +58,37 @@ def test_the_example_runs(lasthop_main: Main, capsys: pytest.CaptureFixture[str]
     assert not any(word in output for word in ("SYN", "FIN", "SACK", "duplicate", "segment", "RTO"))
 
 
+def test_transfers_get_through_what_the_interop_runner_does_to_them(
+    lasthop_main: Main, tmp_path: Path
+) -> None:
+    times: dict[str, float] = {}
+    for name, levels in (("interop", "path"), ("rebind", "rebind")):
+        arguments = ("--replications", "1", "--out", tmp_path / name, "--quiet")
+        assert lasthop_main("run", EXAMPLES / f"{name}.toml", *arguments) == 0
+        flows = pl.read_parquet(tmp_path / name / "flows.parquet")
+        assert set(flows["outcome"]) == {"closed"}
+        times |= dict(zip(flows[levels], flows["elapsed_s"], strict=True))
+        timeouts = dict(zip(flows[levels], flows["timeouts"], strict=True))
+        assert timeouts["blackhole" if name == "interop" else "once"] > 0
+    # No packet gets through for two seconds, and the next probe may be almost as far away again.
+    assert 2 < times["blackhole"] - times["simple-p2p"] < 4
+    # ACKs are small: a tenth of the rate suffices for them.
+    assert times["asymmetric"] < 1.02 * times["simple-p2p"]
+    # The next packet from the new port validates the path.
+    assert times["never"] < times["once"] < times["never"] + 0.2
+
+
+@pytest.mark.parametrize("name", ["goodput", "crosstraffic"])
+def test_the_measurements_of_the_interop_runner_have_a_result(name: str, lasthop_main: Main) -> None:
+    assert lasthop_main("check", EXAMPLES / f"{name}.toml", "--quiet") == 0
+    flows = pl.read_parquet(Path("results", name, "flows.parquet"))
+    ends = flows.partition_by("flow", as_dict=True)
+    downloads = ends.pop(("download",))["elapsed_s"]
+    others = [other["elapsed_s"].min() for other in ends.values()]
+    assert downloads.len() == 5
+    assert all(downloads.max() < other for other in others), "TCP competes until the end"  # type: ignore[operator]
+
+
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 @pytest.mark.parametrize(("engine", "replications"), [("model", 3), ("kernel", 1)])
 @pytest.mark.usefixtures("kernel")
