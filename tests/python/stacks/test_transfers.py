@@ -70,6 +70,41 @@ def test_transfers_run_side_by_side_and_agree_in_each_execution(lasthop_main: Ma
     assert Path("first/stacks/cell/replication-2/mine/server/qlog").is_dir()
 
 
+def test_two_versions_of_a_stack_are_compared_and_only_the_changed_one_runs_again(lasthop_main: Main) -> None:
+    versions = f"""
+[[flow]]
+kind = "transfer"
+name = "mine"
+stack = "mine"
+bytes = "200 kB"
+
+[stack.mine]
+endpoint = "exec {sys.executable} -I new.py"
+
+[factor.version]
+new = {{}}
+old.stack.mine.endpoint = "exec {sys.executable} -I old.py"
+
+[[claim]]
+id = "no-slower"
+text = "the new version is not slower"
+holds = "elapsed_s(version=new) <= 1.1 * elapsed_s(version=old)"
+"""
+    Path("own.toml").write_text(LINK + versions, encoding="utf-8")
+    program = TCP.read_text(encoding="utf-8")
+    sending = "connection.sendfile(file)"
+    late = f"__import__('time').sleep(0.1)\n{' ' * 20}{sending}"
+    Path("old.py").write_text(program, encoding="utf-8")
+    walls = {}
+    for text, code in ((program, 0), (program.replace(sending, late), 4)):
+        Path("new.py").write_text(text, encoding="utf-8")
+        assert lasthop_main("check", "own.toml", "--engine", "kernel", "--replications", 3, "--quiet") == code
+        runs = pl.read_parquet("results/own/runs.parquet").sort("replication")
+        walls[code] = {name: runs.filter(version=name)["wall_s"].to_list() for name in ("old", "new")}
+    assert walls[0]["old"] == walls[4]["old"]
+    assert set(walls[0]["new"]).isdisjoint(walls[4]["new"])
+
+
 def test_each_transfer_has_its_own_host(lasthop_main: Main) -> None:
     hop = '[hop.dsl]\ndown.link = { rate = "10 Mbit/s", delay = "5 ms" }\n'
     hosts = hop + "".join(f'[host.{name}]\nbehind = "dsl"\n' for name in ("tv", "pc"))
