@@ -34,7 +34,7 @@ def write_captures(run: ChosenRun, out: Path, snap_length: int = _core.SNAP_LENG
             raise InputError(f"Cannot write the captures to {out}: {error}.") from error
         raise
     points = sorted(out.glob("*.pcapng"), key=_rank)
-    return [*points, *sorted(out.glob("*.csv")), *sorted(out.glob("*.sqlog"))]
+    return [*points, *sorted(out.glob("*.csv")), *sorted(out.glob("*qlog"))]
 
 
 def _rank(file: Path) -> tuple[int, str]:

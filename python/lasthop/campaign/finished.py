@@ -1,17 +1,18 @@
 """The results of a finished campaign: its tables, and warnings about its runs."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from lasthop import _core
-from lasthop.campaign.results.folder import FLOWS, RUNS, TRACES, read_rows, scan_rows
+from lasthop.campaign.results.folder import FLOWS, RUNS, STACKS, TRACES, read_rows, scan_rows
 from lasthop.campaign.results.manifest import Difference, differences_of
 from lasthop.campaign.results.shapes import Manifest
 from lasthop.campaign.results.tables import factor_column
+from lasthop.common.metrics.dictionary import MISSING_LOG
 from lasthop.engines.programs import ERRORS, last_lines
 from lasthop.scenario.points import factors_of
 
@@ -85,6 +86,20 @@ class Finished:
                 f"To list them all: lasthop results query {shlex.quote(str(self.out))} {shlex.quote(query)}",
             ]
         )
+
+    def unlogged(self) -> Iterator[str]:
+        """Yield how many runs lack the metrics of a stack's log, for each flow and reason."""
+        rows = scan_rows(self.out / FLOWS)
+        if MISSING_LOG not in rows.collect_schema():
+            return
+        from lasthop.stacks.view import NO_LOG, REASONS
+
+        runs = pl.len().over("flow").alias("runs")
+        missing = rows.select("flow", MISSING_LOG, runs).drop_nulls(MISSING_LOG).collect()
+        counts = missing.group_by("flow", MISSING_LOG, "runs", maintain_order=True).len("count")
+        for flow, reason, every, count in counts.iter_rows():
+            why = REASONS[reason] + ("" if reason == NO_LOG else f" (it is below {self.out / STACKS})")
+            yield f"{flow} has no values of stack_... and wire_... in {count} of {every} runs: {why}."
 
     def run_rows(self) -> pl.DataFrame:
         return read_rows(self.out / RUNS)

@@ -17,6 +17,8 @@ from lasthop.scenario.points import factors_of
 BAND_WORDS = "10th to 90th percentile"
 _QUANTILES = {"median": 0.5, "low": 0.1, "high": 0.9}
 _OF = ("flow", "direction", "time_s")
+_SOURCE = "source"
+"""The column that only the steps of real programs' transfers have."""
 _NOTHING_IS_ZERO = (
     "goodput_Bps",
     "lost_packets",
@@ -26,7 +28,7 @@ _NOTHING_IS_ZERO = (
     "sending_flows",
 )
 """Columns that are 0 in a step without a row, in which nothing was sent or queued."""
-_METRICS = tuple(name for name in dictionary()[TABLE] if name not in (*_OF, "set", "replication"))
+_METRICS = tuple(name for name in dictionary()[TABLE] if name not in (*_OF, _SOURCE, "set", "replication"))
 MEANINGS = {
     "metric": {
         "unit": "",
@@ -88,15 +90,18 @@ def folds(runs: Sequence[ChosenRun], step_ns: int) -> pl.DataFrame:
     clashes = [factor for factor in factors_of(runs[0].plan.cells) if factor in MEANINGS]
     if clashes:
         raise InputError(f"The factor '{clashes[0]}' has the name of a column of this table: rename it.")
-    return pl.concat([fold(run, step_ns) for run in runs])
+    return pl.concat([fold(run, step_ns) for run in runs], how="diagonal")
 
 
 def _fold_steps(steps: pl.LazyFrame, replications: int) -> pl.LazyFrame:
     """Fold the rows of `replications` runs: the median and the band of each metric in each step."""
     # Fairness is undefined while a single flow sends.
     shared = pl.when(pl.col("sending_flows") > 1).then("fairness_jain").alias("fairness_jain")
-    long = steps.with_columns(shared).unpivot(_METRICS, index=_OF, variable_name="metric").drop_nulls("value")
-    grouped = long.group_by(*_OF, "metric").agg(pl.col("value").sort().alias("values"))
+    columns = steps.collect_schema().names()
+    of = [*_OF, *([_SOURCE] if _SOURCE in columns else [])]
+    metrics = [name for name in _METRICS if name in columns]
+    long = steps.with_columns(shared).unpivot(metrics, index=of, variable_name="metric").drop_nulls("value")
+    grouped = long.group_by(*of, "metric").agg(pl.col("value").sort().alias("values"))
     present = pl.col("values").list.len().cast(pl.Int64)
     zero = pl.col("metric").is_in(_NOTHING_IS_ZERO)
     counted = grouped.with_columns(pl.when(zero).then(replications).otherwise(present).alias("replications"))
@@ -104,8 +109,8 @@ def _fold_steps(steps: pl.LazyFrame, replications: int) -> pl.LazyFrame:
         _quantile(share, pl.col("replications") - present).alias(name) for name, share in _QUANTILES.items()
     ]
     order = pl.col("metric").cast(pl.Enum(_METRICS))
-    return counted.sort("time_s", "flow", "direction", order, nulls_last=True).select(
-        *_OF, "metric", "replications", *bounds
+    return counted.sort("time_s", *(name for name in of if name != "time_s"), order, nulls_last=True).select(
+        *of, "metric", "replications", *bounds
     )
 
 

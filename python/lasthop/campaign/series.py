@@ -19,7 +19,7 @@ from lasthop.scenario.points import factors_of, level_column
 TABLE = "series"
 _STEPS_MAX = 10_000_000
 _PLACE = ("set", "replication")
-_TEXT = ("flow", "direction")
+_TEXT = ("flow", "direction", "source")
 _COUNTS = ("lost_packets", "marks_ecn", "queue_max_packets", "cwnd", "sending_flows")
 
 
@@ -37,7 +37,7 @@ def write_series(runs: Sequence[ChosenRun], step_ns: int, out: Path) -> int:
                 part = Path(folder) / f"{number}.csv"
                 run.series(part, step_ns)
                 parts.append(with_labels(run, scan_steps(part)))
-            frame = pl.concat(parts)
+            frame = pl.concat(parts, how="diagonal")
             replace_atomically(
                 out, lambda path: write_steps(frame, path, out.suffix, (runs[0].plan, step_ns))
             )
@@ -92,7 +92,9 @@ def _schema() -> dict[str, pl.DataType]:
 
 def scan_steps(file: Path) -> pl.LazyFrame:
     """Open a time series that a run wrote."""
-    return pl.scan_csv(file, schema=_schema())
+    with file.open(encoding="utf-8") as lines:
+        names = next(lines).rstrip("\n").split(",")
+    return pl.scan_csv(file, schema={name: kind for name, kind in _schema().items() if name in names})
 
 
 def with_labels(run: ChosenRun, rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -20,6 +20,9 @@ def explain_command(context: click.Context, /, *, flow: str | None, **_: object)
     which datagrams are missing. For a call, it also lists the frames that are too late for the jitter buffer,
     the loss of quality through delay and missing frames (E-model), and a verdict.
 
+    For a transfer by a QUIC stack that writes a log (qlog), it also lists what the stack declared lost and
+    whether it was lost, its congestion states, and how far its RTT was from the actual one.
+
     Example: lasthop explain kulve2003 --only link=r6,variant=baseline --replication 12 --flow tcp-1
 
     Example: lasthop explain examples/bufferbloat.toml --only queue=codel --flow voip

@@ -93,7 +93,8 @@ def export_command(
       HOP-down-in.pcapng, -out      with named hops: arrivals at a hop's queue, and departures from
                                     its link; -up-in and -up-out likewise
       drops.csv                     every drop with its cause; ip_id is the packet's IP identification
-      flow-0.server.sqlog, ...      logs of both ends of each QUIC connection, for qvis
+      flow-0.server.sqlog, ...      logs of both ends of each QUIC connection, for qvis; of transfers by
+                                    real programs those that their stacks wrote
 
     '--as csv' and '--as parquet' write one replication of each cell (combination of factor levels), or of the
     cells that --only selects. The first columns are the factors, the set and the replication. Each time step
@@ -106,6 +107,9 @@ def export_command(
       cwnd, srtt_s        window and smoothed round-trip time of the flow's sender
       fairness_jain       for the hop: Jain's index over the flows that had data to send
       capacity_Bps        for the hop: bytes per second that it could have carried
+
+    Of transfers by real programs, rows state their 'source': what the network did, or what the flow's stack
+    says (docs/guides/stacks.md).
 
     'lasthop results metrics series' describes every column. With '--over replications', the table has a row
     per time step and metric: the 'median' over the replications that have a value, and the band from 'low' to

@@ -179,6 +179,9 @@ def plot_command(
       classes     the router's classes as a tree; needs no run
       network     hops, hosts, and flows as arrows; needs no run
 
+    For transfers by QUIC stacks that write logs (qlog), sequence, cwnd and rtt show what the stack believes
+    next to what happened on the network.
+
     With --over FACTOR=LEVEL,..., each level has a line, which is one run. With --over replications, each
     selected cell (combination of factor levels) has a line through the medians of its replications, and a
     band around it. Kinds: cwnd, rtt, queue, goodput, fairness; by default the last three. SOURCE may also be

@@ -106,6 +106,8 @@ def run(file: Path, options: RunOptions) -> Campaign | None:
             campaign = Campaign(plan, out, snap_length, stopping)
             simulate(campaign, jobs=options.jobs, cluster=options.cluster, quiet=options.quiet, say=write)
             _conclude(campaign, loaded, beside, None if options.quiet else click.echo)
+            for note in () if options.quiet else campaign.finished.unlogged():
+                click.echo(f"Note: {note}", err=True)
         _judge_lateness(campaign)
         return campaign
     except BrokenPipeError:  # the reader of the output is gone; click exits silently

@@ -17,6 +17,7 @@ _FAILED = 4
 _TRIED = {"handshake": "1 kB"}
 """Sizes of the file in a trial, by test case; `_USUAL` for others."""
 _USUAL = "1 MB"
+_PACKAGES = "apt-get install"
 _OF_BUILT_IN = {"quinn": "lasthop's QUIC, on each engine", "tcp": "the TCP of the engine"}
 
 
@@ -86,7 +87,8 @@ def show_command(name: str) -> None:
 def try_command(*, name: str, install: bool, kernel: str | None) -> None:
     """Run each test case of a stack over a clean link in virtual time, and print what works.
 
-    NAME is an adapter of the catalogue or a .toml file. The exit code is 4 if a test case failed.
+    NAME is an adapter of the catalogue or a .toml file. The exit code is 4 if a test case failed. Adapters of
+    packages of the distribution need root for --install, unless the packages are there.
 
     Example: lasthop stack try aioquic --install
     """
@@ -113,8 +115,19 @@ def _install(own: Adapter) -> None:
         click.echo(f"+ {line}", err=True)
         done = subprocess.run(["/bin/sh", "-c", line], env=environment, stdout=2, check=False)
         if done.returncode != 0:
-            raise InputError(f"Cannot install {own.name}: {line!r} ended with exit code {done.returncode}.")
+            raise InputError(_not_installed(own.name, line, done.returncode))
     (own.place / ".installed").touch()
+
+
+def _not_installed(name: str, line: str, code: int) -> str:
+    """Return why a line of an adapter's `install` failed."""
+    _, packages, rest = line.partition(_PACKAGES)
+    if packages and os.geteuid() != 0:
+        return (
+            f"Cannot install {name}: only root can install packages of the distribution. Run 'sudo "
+            f"{packages}{rest}' once, then this command again."
+        )
+    return f"Cannot install {name}: {line!r} ended with exit code {code}."
 
 
 def _trial(engine: "KernelEngine", name: str, case: str) -> tuple[bool, str]:

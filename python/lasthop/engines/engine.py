@@ -8,11 +8,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 from lasthop import _core
 from lasthop.common.errors import InputError
 from lasthop.engines.records import Columns, Results
+
+if TYPE_CHECKING:
+    from lasthop.stacks.view import View
 
 
 class Recording(NamedTuple):
@@ -26,10 +29,18 @@ class Recording(NamedTuple):
     left_out: dict[str, int]
     series: Columns
     delays: Columns
+    views: Mapping[str, "View"] = {}
+    """The views of stacks that wrote logs, by the names of their flows."""
 
 
 Trace: TypeAlias = _core.Trace | Recording
 """The trace of a run, on any engine."""
+
+
+def views_of(trace: Trace) -> Mapping[str, "View"]:
+    """Return the views of a trace's flows by stacks that wrote logs; the model needs none."""
+    return trace.views if isinstance(trace, Recording) else {}
+
 
 Stop: TypeAlias = Callable[[], bool]
 """Returns whether a run should be abandoned."""

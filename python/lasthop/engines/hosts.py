@@ -16,7 +16,7 @@ from lasthop.engines.engine import Engine, Outcome, Recording, Request, Stop
 from lasthop.engines.programs import ProgramFacts, columns_of, program_of, stack
 from lasthop.engines.records import TABLES, Columns
 from lasthop.engines.resolved import Flow
-from lasthop.engines.stack_views import add_keys, captured, with_metrics
+from lasthop.engines.stack_views import add_logs, add_series, captured, of_flows, views_in, with_metrics
 from lasthop.stacks import transfers
 
 _LATENESS = ("p50_us", "p99_us", "p999_us", "max_us")
@@ -107,10 +107,14 @@ class HostEngine(Engine):
             return self.run_cell(cell, request)
         with captured(request) as watched:
             results = self.run_cell(cell, watched)
-            flows = with_metrics(results.flows, own, watched)
+            views = views_in(own, watched)
         if request.captures:
-            add_keys(request)
-        return replace(results, flows=flows)
+            add_logs(request)
+        seen = of_flows(results.flows, views)
+        if request.series is not None:
+            add_series(request.series, seen)
+        trace = results.trace and results.trace._replace(views=seen)
+        return replace(results, flows=with_metrics(results.flows, views), trace=trace)
 
 
 def _stretches(numbers: range, together: int) -> Iterator[tuple[range, int]]:

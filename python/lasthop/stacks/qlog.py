@@ -111,6 +111,8 @@ class Log:
     lost: list[Lost] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    marked_ns: list[int] = field(default_factory=list)
+    """When the stack marked frames for retransmission."""
     notes: list[str] = field(default_factory=list)
     """What the file lacks."""
 
@@ -278,6 +280,8 @@ class _Reader:
                 log.updates.append(Update(time_ns, _metrics(data, scale)))
             case "congestion_state_updated":
                 log.states.append(State(time_ns, str(data.get("new", data.get("new_state", "")))))
+            case "marked_for_retransmit":
+                log.marked_ns.append(time_ns)
 
     def _object(self, line: int, value: object, what: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):

@@ -28,6 +28,13 @@ Packets: TypeAlias = Sequence[Sent] | Sequence[Received]
 
 STACK, NETWORK = "stack", "network"
 """Values of the column `source`."""
+NO_LOG, UNREADABLE, NOT_FOUND = "no log", "unreadable", "not found"
+REASONS = {
+    NO_LOG: "the end that sends wrote no log (qlog)",
+    UNREADABLE: "the log cannot be read",
+    NOT_FOUND: "the captures do not have the packets of the log",
+}
+"""Why a flow has no view, in words."""
 NEVER = -1
 """The arrival of a datagram that was lost, and the datagram of a packet that was not found."""
 TRAIN_GAP_NS = 100_000
@@ -71,6 +78,8 @@ class Declared(NamedTuple):
     declared_s: float
     arrived: bool | None
     """Whether the datagram arrived after all; `None` if that is not known."""
+    arrived_s: float | None
+    """When it arrived, if it did."""
 
 
 class Trip(NamedTuple):
@@ -99,6 +108,13 @@ class View:
     """What makes a time of the log a time of the run."""
     has_far_end: bool
 
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """When the first datagram left its end, and when the last one left or arrived."""
+        known = np.concatenate([own for ways in (self.out, self.back) for own in (ways.time_ns, ways.far_ns)])
+        known = known[known != NEVER]
+        return int(known.min()) / 1e9, int(known.max()) / 1e9
+
     @cached_property
     def _sent_at(self) -> dict[tuple[str, int | None], int]:
         """The place of each sent packet in the log, by number space and number."""
@@ -113,9 +129,11 @@ class View:
             index = self._sent_at.get(key)
             if index is None or key in found:
                 continue
-            arrived = self.arrived(self.datagram_of[index])
+            datagram = self.datagram_of[index]
+            arrived = self.arrived(datagram)
+            arrived_s = float(self.out.far_ns[datagram]) / 1e9 if arrived else None
             declared_s = self._seconds(lost.time_ns)
-            found[key] = Declared(*key, self.sent_s(index), declared_s, arrived)
+            found[key] = Declared(*key, self.sent_s(index), declared_s, arrived, arrived_s)
         return list(found.values())
 
     def arrived(self, datagram: int) -> bool | None:
@@ -239,16 +257,23 @@ class View:
 
     def events(self) -> pl.DataFrame:
         """Return what the stack did, and when the datagrams left that the network lost."""
-        rows: list[tuple[float, str, str, int | None, str | None]] = [
-            (self.sent_s(index), STACK, "sent", packet.number, None)
+        rows: list[tuple[float, str, str, int | None, str | None, bool | None]] = [
+            (self.sent_s(index), STACK, "sent", packet.number, None, None)
             for index, packet in enumerate(self.log.sent)
         ]
-        rows += [(own.declared_s, STACK, "declared-lost", own.number, None) for own in self.declared]
         rows += [
-            (self._seconds(own.time_ns), STACK, "congestion-state", None, own.name) for own in self.log.states
+            (own.declared_s, STACK, "declared-lost", own.number, None, own.arrived) for own in self.declared
+        ]
+        rows += [
+            (self._seconds(own.time_ns), STACK, "congestion-state", None, own.name, None)
+            for own in self.log.states
+        ]
+        rows += [
+            (self._seconds(time_ns), STACK, "marked-for-retransmit", None, None, None)
+            for time_ns in self.log.marked_ns
         ]
         lost = self.out.time_ns[self._lost]
-        rows += [(float(time_ns) / 1e9, NETWORK, "lost", None, None) for time_ns in lost]
+        rows += [(float(time_ns) / 1e9, NETWORK, "lost", None, None, False) for time_ns in lost]
         return pl.DataFrame(rows, schema=_EVENTS, orient="row").sort("time_s", maintain_order=True)
 
     def _mean(self, series: tuple[Floats, Floats]) -> float | None:
@@ -292,29 +317,34 @@ _EVENTS = {
     "event": pl.String(),
     "packet": pl.Int64(),
     "state": pl.String(),
+    "arrived": pl.Boolean(),
 }
 
 
-def flow_metrics(folder: Path, captures: Mapping[str, Path]) -> dict[str, float | int | None]:
-    """Return the metrics of a flow, as the end saw them that sent most of its bytes.
+def sender_view(folder: Path, captures: Mapping[str, Path]) -> View | str:
+    """Return the view of the end of a flow that sent most of its bytes, or why there is none.
 
-    Its ends have left logs in `client/qlog` and `server/qlog` of the folder; `captures` has the capture at
-    each of these ends. Without a log of that end, there are no metrics.
+    The ends have left logs in `client/qlog` and `server/qlog` of the folder; `captures` has the capture at
+    each of these ends. The reason is one of `REASONS`.
     """
-    sizes = [(int(view.out.bytes.sum()), view) for view in views_of_flow(folder, captures)]
+    views, reasons = [], []
+    for end, other in (("server", "client"), ("client", "server")):
+        for file in sorted((folder / end / "qlog").glob("*")):
+            if file.suffix not in SUFFIXES:
+                continue
+            try:
+                logs = read_logs(file)
+            except InputError:
+                reasons.append(UNREADABLE)
+                continue
+            for log in logs:
+                try:
+                    views.append(view_of(log, captures[end], captures[other]))
+                except InputError:
+                    reasons.append(NOT_FOUND)
+    sizes = [(int(view.out.bytes.sum()), view) for view in views]
     senders = [(size, view) for size, view in sizes if size > view.back.bytes.sum()]
-    return max(senders, key=lambda own: own[0])[1].metrics() if senders else {}
-
-
-def views_of_flow(folder: Path, captures: Mapping[str, Path]) -> list[View]:
-    """Return a view for each log of a flow; see `flow_metrics`."""
-    return [
-        view_of(log, captures[end], captures[other])
-        for end, other in (("client", "server"), ("server", "client"))
-        for file in sorted((folder / end / "qlog").glob("*"))
-        if file.suffix in SUFFIXES
-        for log in read_logs(file)
-    ]
+    return max(senders, key=lambda own: own[0])[1] if senders else [*reasons, NO_LOG][0]
 
 
 def view_of(log: Log, near: Path, far: Path | None = None) -> View:

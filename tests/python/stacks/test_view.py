@@ -23,9 +23,9 @@ from lasthop.common.captures import add_secrets, packets_of
 from lasthop.common.errors import InputError
 from lasthop.common.metrics.dictionary import STACK_METRICS
 from lasthop.engines.engine import CaptureTarget, Observation, Request
-from lasthop.engines.stack_views import add_keys, captured, with_metrics
+from lasthop.engines.stack_views import add_logs, captured, of_flows, views_in, with_metrics
 from lasthop.stacks.qlog import read_logs
-from lasthop.stacks.view import NEVER, View, flow_metrics, view_of, views_of_flow
+from lasthop.stacks.view import NEVER, View, sender_view, view_of
 from tools import require_tools
 
 START_S = 1_700_000_000
@@ -134,9 +134,9 @@ def test_a_declared_loss_is_real_if_its_datagram_did_not_arrive(connection: Conn
     assert metrics["wire_lost_datagrams"] == 1
     events = view.events().filter(pl.col("event") != "sent")
     assert events.rows() == [
-        (pytest.approx(0.001), "network", "lost", None, None),
-        (pytest.approx(0.023), "stack", "declared-lost", 1, None),
-        (pytest.approx(0.023), "stack", "declared-lost", 2, None),
+        (pytest.approx(0.001), "network", "lost", None, None, False),
+        (pytest.approx(0.023), "stack", "declared-lost", 1, None, False),
+        (pytest.approx(0.023), "stack", "declared-lost", 2, None, True),
     ]
 
 
@@ -305,15 +305,31 @@ def test_the_view_of_a_modelled_connection_agrees_with_the_model(quinn: Path) ->
 
 def test_a_flow_has_the_metrics_of_the_end_that_sent_most(quinn: Path, tmp_path: Path) -> None:
     captures = {end: quinn / f"{end}.pcapng" for end in ("client", "server")}
-    assert flow_metrics(tmp_path, captures) == {}
+    assert sender_view(tmp_path, captures) == "no log"
     for end in captures:
         (tmp_path / end / "qlog").mkdir(parents=True)
         shutil.copy(quinn / f"flow-0.{end}.sqlog", tmp_path / end / "qlog")
-    client, server = views_of_flow(tmp_path, captures)
-    assert (client.log.end, server.log.end) == ("client", "server")
-    assert flow_metrics(tmp_path, captures) == server.metrics() != client.metrics()
-    shutil.rmtree(tmp_path / "server")
-    assert flow_metrics(tmp_path, captures) == {}
+    view = sender_view(tmp_path, captures)
+    assert isinstance(view, View)
+    assert view.log.end == "server"
+    (log,) = (tmp_path / "server" / "qlog").iterdir()
+    log.write_text("damaged")
+    assert sender_view(tmp_path, captures) == "unreadable"
+    log.unlink()
+    assert sender_view(tmp_path, captures) == "no log"
+
+
+def test_a_log_of_other_packets_than_those_of_the_captures_is_not_found(
+    quinn: Path, connection: Connection, tmp_path: Path
+) -> None:
+    for number in range(10):
+        connection.send(float(number), ones(number, size=77), 20.0 + number)
+    connection.view()
+    folder = tmp_path / "server" / "qlog"
+    folder.mkdir(parents=True)
+    shutil.copy(tmp_path / "s.qlog", folder)
+    captures = {end: quinn / f"{end}.pcapng" for end in ("client", "server")}
+    assert sender_view(tmp_path, captures) == "not found"
 
 
 def test_the_command_prints_writes_and_draws_a_view(
@@ -366,36 +382,45 @@ def test_only_pcapng_holds_secrets(connection: Connection) -> None:
         add_secrets(connection.folder / "near.pcap", b"CLIENT_RANDOM 00 11\n")
 
 
-def test_flows_of_a_run_have_the_metrics_of_their_logs_and_captures_the_keys(
-    quinn: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def run(quinn: Path, tmp_path: Path) -> Request:
+    """Captures and logs of replication 3, in which the modelled QUIC carried the flow `mine`."""
     logs, packets = tmp_path / "logs", tmp_path / "packets"
-    shutil.copytree(quinn, packets)
+    packets.mkdir()
+    for capture in quinn.glob("*.pcapng"):
+        shutil.copy(capture, packets)
     for end in ("client", "server"):
-        (logs / "replication-3" / "mine" / end / "qlog").mkdir(parents=True)
-        shutil.copy(quinn / f"flow-0.{end}.sqlog", logs / "replication-3" / "mine" / end / "qlog")
-        (logs / "replication-3" / "mine" / end / "keys.log").write_bytes(b"CLIENT_RANDOM 00 11\n")
+        folder = logs / "replication-3" / "mine" / end
+        (folder / "qlog").mkdir(parents=True)
+        shutil.copy(quinn / f"flow-0.{end}.sqlog", folder / "qlog" / "0123abcd.sqlog")
+        (folder / "keys.log").write_bytes(b"CLIENT_RANDOM 00 11\n")
     wanted = {3: Observation(capture=CaptureTarget(packets, "", 65_535))}
-    request = Request(1, 3, 1, observations=wanted, logs=logs)
-    transfers = [{"name": "mine"}, {"name": "other"}]
-    flows = with_metrics({"flow": ["other", "mine", "mine-2"], "bytes": [1, 2, 3]}, transfers, request)
-    expected = views_of_flow(
-        logs / "replication-3" / "mine", {e: packets / f"{e}.pcapng" for e in ("client", "server")}
-    )
-    assert flows["bytes"] == [1, 2, 3]
-    assert flows["stack_srtt_ms"] == [None, expected[1].metrics()["stack_srtt_ms"], None]
-    add_keys(request)
-    for capture in packets.glob("*.pcapng"):
+    return Request(1, 3, 1, observations=wanted, logs=logs)
+
+
+def test_flows_of_a_run_have_the_metrics_of_their_logs(quinn: Path, run: Request) -> None:
+    views = views_in([{"name": "mine"}, {"name": "other"}, {"name": "third"}], run)
+    table = {
+        "flow": ["other", "mine", "mine-2", "third"],
+        "protocol": ["udp", "udp", "udp", "tcp"],
+        "start_s": [0, 2, 0.001, 0],
+    }
+    flows = with_metrics(table, views)
+    (log,) = read_logs(quinn / "flow-0.server.sqlog")
+    expected = view_of(log, quinn / "server.pcapng", quinn / "client.pcapng")
+    assert flows["stack_srtt_ms"] == [None, expected.metrics()["stack_srtt_ms"], None, None]
+    assert flows["stack_log"] == ["no log", None, None, None]
+    # The connection of the log started at once.
+    assert list(of_flows(table, views)) == ["mine-2"]
+
+
+def test_captures_of_a_run_have_the_keys_and_logs_beside_them(quinn: Path, run: Request) -> None:
+    add_logs(run)
+    folder = run.captures[3].folder
+    for capture in folder.glob("*.pcapng"):
         assert capture.read_bytes().count(b"CLIENT_RANDOM 00 11\n") == 1
-
-
-def test_a_log_that_cannot_be_compared_leaves_the_metrics_out(quinn: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "replication-1" / "mine" / "server" / "qlog"
-    folder.mkdir(parents=True)
-    (folder / "a.qlog").write_text("damaged")
-    wanted = {1: Observation(capture=CaptureTarget(quinn, "", 65_535))}
-    request = Request(1, 1, 1, observations=wanted, logs=tmp_path)
-    assert with_metrics({"flow": ["mine"]}, [{"name": "mine"}], request) == {"flow": ["mine"]}
+    for end in ("client", "server"):
+        assert (folder / f"mine.{end}.sqlog").read_bytes() == (quinn / f"flow-0.{end}.sqlog").read_bytes()
 
 
 def test_a_run_of_transfers_is_captured(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from lasthop.analysis.explain.packets import Packets
 from lasthop.analysis.explain.pages import tell_page
 from lasthop.analysis.explain.quic import tell_quic
 from lasthop.analysis.explain.relayed import tell_relayed
+from lasthop.analysis.explain.stacks import with_view
 from lasthop.analysis.explain.tell import tell_tcp
 from lasthop.analysis.explain.tell_udp import tell_udp
 from lasthop.analysis.explain.udp import gather_udp
@@ -16,7 +17,7 @@ from lasthop.analysis.explain.words import Story, plain
 from lasthop.campaign.plan import ChosenRun
 from lasthop.common.errors import InputError, nearest
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
-from lasthop.engines.engine import Trace
+from lasthop.engines.engine import Trace, views_of
 from lasthop.engines.rows import rows
 from lasthop.scenario.facts import Facts
 
@@ -61,6 +62,7 @@ def stories(
     """
     packets = packets or follow(trace, facts)
     states, tcp = trace.bad_periods, trace.transport  # each access builds the table again
+    views = views_of(trace)
     names = [str(name) for name in trace.flows["flow"]]
     pages_done = set()
     for number, record in enumerate(rows(trace.flows)):
@@ -81,7 +83,9 @@ def stories(
             yield tell_coap(packets, tcp, record, number)
         elif record["protocol"] not in TRANSFER_PROTOCOLS:
             voice = facts.applications[record["application"]].voice
-            yield tell_udp(gather_udp(packets, tcp, record, number, states, voice=voice), packets, names)
+            story = tell_udp(gather_udp(packets, tcp, record, number, states, voice=voice), packets, names)
+            view = views.get(record["flow"])
+            yield story if view is None else with_view(story, view)
         else:
             switches = facts.applications[record["application"]].tcp
             yield tell_tcp(gather(packets, tcp, record, number, states), packets, switches)

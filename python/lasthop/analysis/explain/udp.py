@@ -290,10 +290,12 @@ def _gaps(settled: Sequence[Datagram], missing: Container[int]) -> list[Gap]:
     return [Gap(tuple(datagram for datagram, _ in run), run[-1][1]) for run in gaps]
 
 
-def episodes(spans: Sequence[T], times: Callable[[T], tuple[int, int]]) -> list[tuple[T, ...]]:
-    """Group spans into at most `MOST_EPISODES` episodes; the longest pauses separate them."""
+def episodes(
+    spans: Sequence[T], times: Callable[[T], tuple[int, int]], pause_ns: int = BURST_GAP_NS
+) -> list[tuple[T, ...]]:
+    """Group spans into at most `MOST_EPISODES` episodes; the longest pauses, from `pause_ns` on, separate."""
     between = [times(after)[0] - times(before)[1] for before, after in itertools.pairwise(spans)]
-    apart = [place for place, pause in enumerate(between, 1) if pause >= BURST_GAP_NS]
+    apart = [place for place, pause in enumerate(between, 1) if pause >= pause_ns]
     widest = sorted(apart, key=lambda place: -between[place - 1])[: MOST_EPISODES - 1]
     cuts = [0, *sorted(widest), len(spans)]
     return [tuple(spans[start:stop]) for start, stop in itertools.pairwise(cuts) if start < stop]

@@ -1,5 +1,6 @@
 """The sections of an answer, from page loads to runs, and the main metrics of each."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -18,7 +19,7 @@ from lasthop.campaign.results.tables import (
     with_computed,
 )
 from lasthop.common.errors import InputError, nearest
-from lasthop.common.metrics.dictionary import LOST, PRINTED, PROGRAM
+from lasthop.common.metrics.dictionary import LOST, PRINTED, PROGRAM, TRANSFERS
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
 
 WHO = "flow"
@@ -66,6 +67,8 @@ _LINK = ["utilisation", "fairness_jain"]
 """Metrics of whole runs that are shown along with flows."""
 _MOST_PRINTED = 4
 """The default maximum of numbers shown from a program's output."""
+_OF_TRANSFER = ("program_s", "received_bytes", "matches", "exit_code")
+"""The printed numbers of each transfer."""
 _MOST_ROLES = 4
 _SUMMED = [LOST, "retransmitted_packets", "timeouts"]
 """Counts that are summed over the connections of a page load."""
@@ -165,6 +168,8 @@ def sections(tables: Tables, metrics: Sequence[str] = (), *, parts: bool = False
         return [_with_facts(section, tables) for section in own_sections]
     # Whole runs get a table only if nothing else has one.
     runs = kinds.pop()
+    if kinds and kinds[0].topic is Topic.PROGRAMS:
+        kinds[0] = _by_transfer(kinds[0], names, tables)
     filled = [kind for kind in kinds if not is_empty(kind.rows)]
     link = runs._replace(title="Link", headline=(), compared=_LINK)
     main = [_headlines(kind, names) for kind in ([*filled, link] if filled else [runs])]
@@ -240,6 +245,29 @@ def _kinds(tables: Tables, *, parts: bool = False) -> list[_Kind]:
         head = own[: 1 + _MOST_PRINTED]
         kinds.insert(0, _Kind("Programs", tables.runs, pl.col(PROGRAM), head, Topic.PROGRAMS, own))
     return [*kinds, _Kind("Runs", tables.runs, pl.lit("all"), _RUNS, Topic.LINK, _RUNS[:1])]
+
+
+def _by_transfer(programs: _Kind, names: Mapping[str, str], tables: Tables) -> _Kind:
+    """Return the rows of transfers, one for each instead of one per run; other programs as they are."""
+    columns = programs.rows.collect_schema().names()
+    found = [re.fullmatch(rf"{PRINTED}(.+)_({'|'.join(_OF_TRANSFER)})", name) for name in columns]
+    of_transfers = programs.rows.select((pl.col(PROGRAM) == TRANSFERS).all()).collect().item()
+    if not of_transfers or not any(found):
+        return programs
+    roles = tables.flows.select(pl.col("role").unique()).collect()["role"]
+    flows = {re.sub(r"[-.]", "_", role): role for role in roles}
+    parts = []
+    for own in dict.fromkeys(match[1] for match in found if match):
+        values = [
+            pl.col(name).alias(PRINTED + key)
+            for key in _OF_TRANSFER
+            if (name := f"{PRINTED}{own}_{key}") in columns
+        ]
+        who = pl.lit(flows.get(own, own)).alias(PROGRAM)
+        parts.append(programs.rows.select(*names, *REPLICATION, who, *values))
+    metrics = [PRINTED + key for key in _OF_TRANSFER]
+    rows = pl.concat(parts, how="diagonal").drop_nulls(metrics[0])
+    return programs._replace(title="Transfers", rows=rows, headline=metrics, compared=metrics)
 
 
 def with_counts(pages: pl.LazyFrame, flows: pl.LazyFrame) -> pl.LazyFrame:

@@ -105,6 +105,8 @@ _STACK = [
 ]
 """Metrics of flows by QUIC stacks that write logs, from these logs and from captures at both ends."""
 STACK_METRICS = [name for name, *_ in _STACK]
+MISSING_LOG = "stack_log"
+"""The column of `flows.parquet` that says why these metrics are missing."""
 _ADDED = {
     "flows": [
         (
@@ -114,6 +116,29 @@ _ADDED = {
             "The name of the flow, or its rank, by which flows of several runs can be compared.",
         ),
         *_STACK,
+        (
+            MISSING_LOG,
+            "log of the stack",
+            "",
+            "Why the metrics of the stack's log are missing: `no log`, `unreadable`, or `not found`, if the "
+            "captures do not have its packets.",
+        ),
+    ],
+    "series": [
+        (
+            "source",
+            "source",
+            "",
+            "Of transfers by real programs: `network`, what it did, or `stack`, what the flow's stack says.",
+        ),
+        ("cwnd_bytes", "cwnd", "B", "Congestion window at the end of the step, by the stack's log (qlog)."),
+        (
+            "in_flight_bytes",
+            "in flight",
+            "B",
+            "Bytes in flight at the end of the step, by the stack's log, or those on the way, by captures.",
+        ),
+        ("rtt_s", "round-trip time", "s", "The latest one by the stack's log, or as captures show it."),
     ],
     "pages": [("role", "role", "", "The name of the scenario's entry, which its page loads share.")],
     "runs": [
@@ -233,6 +258,8 @@ PRINTED = "printed_"
 """Prefix of the columns of numbers that programs print."""
 PROGRAM = "program"
 """The column of `runs.parquet` with the name of a real program."""
+TRANSFERS = "transfers"
+"""The name there of the programs that carry transfers."""
 OF_FLOWS = LOST, LOSS_RATE, SHARE = "lost_packets", "lost_per_packet", "throughput_share"
 """Metrics that are computed from the columns of flows."""
 _PRINTED_UNITS = (
@@ -242,6 +269,7 @@ _PRINTED_UNITS = (
     (r"(?<!per_)seconds", "time", "s"),
     (r"milliseconds", "time", "ms"),
     (r"percent", "share", "percent"),
+    (r"(?<=program_)s", "time", "s"),
     (r"(?<!bits_)(?<!bytes_)(?<!per_)s", "", "s"),
     (r"ms", "", "ms"),
     (r"us", "", "µs"),

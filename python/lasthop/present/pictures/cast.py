@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -29,8 +29,9 @@ class Cast:
     """The flows of a picture, in the order of the scenario.
 
     `looks` holds the look of each flow with a colour, by the flow's number. The other flows look alike;
-    `one_by_one` is whether their goodput is drawn separately or as a sum. `apart` are the TCP flows, `pages`
-    the page loads, and `places` the places of the network, with separate panels. `remarks` describes what is
+    `one_by_one` is whether their goodput is drawn separately or as a sum. `apart` are the TCP flows, `viewed`
+    those with the logs of their stacks, `pages` the page loads, and `places` the places of the network, with
+    separate panels. `remarks` describes what is
     missing or grey, by the kind of panel; the empty kind is for panels with several flows.
     """
 
@@ -42,6 +43,7 @@ class Cast:
     places: list[int]
     remarks: dict[str, str]
     one_by_one: bool
+    viewed: list[FlowOf] = field(default_factory=list)
 
     @classmethod
     def of(cls, tables: TraceTables, named: Sequence[FlowOf] = (), *, one_by_one: bool = False) -> Cast:
@@ -62,6 +64,8 @@ class Cast:
         most = MOST_COLOURS if named else MOST_PANELS
         transfers = [flow for flow in ranked if flow.protocol in TRANSFER_PROTOCOLS]
         apart = [flow for flow in transfers if flow.number in looks][:most]
+        logged = [flow for flow in ranked if flow.name in tables.views]
+        viewed = [flow for flow in logged if flow.number in looks][:most]
         loading = set(tables.objects["flow"])
         pages = list(dict.fromkeys(flow.application for flow in ranked if flow.number in loading))
         places = list(dict.fromkeys(place for flow in flows for place in flow.route))
@@ -71,12 +75,23 @@ class Cast:
                 len(busiest), len(places), "queues have a panel", "those with most drops, then the longest"
             ),
             "": _remark(len(coloured), len(flows), "flows have a colour"),
-            "sequence": _remark(len(apart), len(transfers), "TCP flows have a panel of sequence numbers"),
+            "sequence": _remark(len(apart), len(transfers), "TCP flows have a panel of sequence numbers")
+            or _remark(len(viewed), len(logged), "flows with logs of their stacks have panels of them"),
             "waterfall": _remark(most, len(pages), "page loads have a waterfall"),
         }
         others = Look(f"{len(flows) - len(coloured)} other flows", OTHERS_COLOR)
         chosen = [place for place in places if place in busiest]
-        return cls(flows, looks, others, _in_order(apart), sorted(pages[:most]), chosen, remarks, one_by_one)
+        return cls(
+            flows,
+            looks,
+            others,
+            _in_order(apart),
+            sorted(pages[:most]),
+            chosen,
+            remarks,
+            one_by_one,
+            _in_order(viewed),
+        )
 
     def painted(self, flows: Sequence[FlowOf]) -> list[tuple[FlowOf, Look]]:
         """Return flows with their looks, grey flows first, because later flows are drawn on top."""

@@ -14,7 +14,6 @@ from lasthop.common.metrics.units import counted, scale
 from lasthop.present.pictures import marks
 from lasthop.present.pictures.cast import MOST_PANELS, check_flows
 from lasthop.present.pictures.marks import FLOW_COLORS, Look, Shape
-from lasthop.present.pictures.panels import scaled
 from lasthop.present.pictures.shapes import (
     BadPeriod,
     Layer,
@@ -25,6 +24,7 @@ from lasthop.present.pictures.shapes import (
     clipped,
     filled,
     made_by,
+    scaled,
 )
 
 

@@ -18,8 +18,8 @@ from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
 from lasthop.present.pictures.cast import MOST_PANELS, Cast, check_flows
 from lasthop.present.pictures.marks import FLOW_COLORS, FLOW_SYMBOLS, Look
 from lasthop.present.pictures.over import OverPicture, check_kinds
-from lasthop.present.pictures.panels import goodput_panel, rate_window_s, scaled, unscaled_panels
-from lasthop.present.pictures.shapes import Layer, Panel, check_span, made_by
+from lasthop.present.pictures.panels import goodput_panel, rate_window_s, unscaled_panels
+from lasthop.present.pictures.shapes import Layer, Panel, check_span, made_by, scaled
 from lasthop.present.pictures.trace_tables import FlowOf, TraceTables
 from lasthop.scenario.facts import Facts
 from lasthop.scenario.points import draw

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,10 +16,14 @@ from lasthop.present.pictures import marks
 from lasthop.present.pictures.cast import Cast
 from lasthop.present.pictures.ladder import LADDER, ladder_panels
 from lasthop.present.pictures.marks import Look, Mark
-from lasthop.present.pictures.shapes import Layer, Panel, filled
+from lasthop.present.pictures.shapes import Layer, Panel, filled, scaled
 from lasthop.present.pictures.sizes import SIZES, size_panels
+from lasthop.present.pictures.stack_view import loss_panel, trip_panel, window_panel
 from lasthop.present.pictures.trace_tables import FlowOf, TraceTables
 from lasthop.present.pictures.waterfall import waterfall_panels
+
+if TYPE_CHECKING:
+    from lasthop.stacks.view import View
 
 _NANO = 1e9
 
@@ -40,12 +45,6 @@ def _bars(mark: Mark, rows: pl.DataFrame) -> Layer:
         .to_list()
     )
     return Layer(mark, rows["time_s"].to_list(), first, last, labels)
-
-
-def scaled(panel: Panel) -> Panel:
-    """Convert a panel in `s`, `B` or `B/s` to a unit that suits its largest value."""
-    by = scale(panel.unit, [panel.peak()])
-    return replace(panel, unit=by.unit, layers=[layer.times(by.factor) for layer in panel.layers])
 
 
 def _sack_blocks(acks: pl.DataFrame) -> pl.DataFrame:
@@ -174,6 +173,7 @@ def _windows(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
         layers.append(_layer(marks.UNDONE.tinted(look), undone, "cwnd", flow=flow.name))
     if transfers:
         yield Panel("cwnd", "window", "segments", filled(layers), of_flows=True)
+    yield from _of_views(window_panel, tables, cast)
 
 
 def _round_trips(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
@@ -197,6 +197,15 @@ def _round_trips(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
         )
     if transfers:
         yield Panel("rtt", "round-trip time", "s", filled(layers), of_flows=True)
+    yield from _of_views(trip_panel, tables, cast)
+
+
+def _of_views(panel_of: Callable[[View], Panel], tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    """Yield a panel for each flow with the log of its stack, named if there are several flows."""
+    for flow in cast.viewed:
+        panel = panel_of(tables.views[flow.name])
+        if panel.layers:
+            yield replace(panel, subject=flow.name if len(tables.flows) > 1 else "")
 
 
 def sliding_rate(arrivals: Iterable[tuple[float, int]], window: float) -> tuple[list[float], list[float]]:
@@ -334,8 +343,9 @@ def _waterfalls(tables: TraceTables, cast: Cast) -> list[Panel]:
     return waterfall_panels(tables.objects.filter(chosen))
 
 
-def _sequences(tables: TraceTables, cast: Cast) -> list[Panel]:
-    return [sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart)]
+def _sequences(tables: TraceTables, cast: Cast) -> Iterator[Panel]:
+    yield from (sequence_panel(tables, flow, look) for flow, look in cast.painted(cast.apart))
+    yield from _of_views(loss_panel, tables, cast)
 
 
 def _queues(tables: TraceTables, cast: Cast) -> list[Panel]:

@@ -44,7 +44,10 @@ def with_phases(
     if events > _MOST_EVENTS:
         return list(panels), f"Phases are not shaded, because the run has more than {_MOST_EVENTS:,} events."
     phases = _phases_of_run(run, tables, shown[0])
-    return [replace(panel, phases=phases) if panel.kind == "cwnd" else panel for panel in panels], ""
+    is_of_tcp = [panel.kind == "cwnd" and panel.of_flows for panel in panels]
+    return [
+        replace(own, phases=phases) if its else own for own, its in zip(panels, is_of_tcp, strict=True)
+    ], ""
 
 
 def _phases_of_run(run: ChosenRun, tables: TraceTables, flow: FlowOf) -> list[Phase]:

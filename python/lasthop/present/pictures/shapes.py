@@ -10,7 +10,7 @@ from typing import TypeVar
 from lasthop import _core
 from lasthop.campaign.plan import Plan
 from lasthop.common.errors import InputError
-from lasthop.common.metrics.units import listed
+from lasthop.common.metrics.units import listed, scale
 from lasthop.present.pictures.marks import BAD_PERIODS, Mark, Shape
 
 Value = float | None
@@ -198,6 +198,12 @@ def joined(layers: Iterable[Layer]) -> list[Layer]:
         far = None if own[0].far is None else [value for layer in own for value in layer.far or ()]
         layers_.append(Layer(mark, x, y, far))
     return layers_
+
+
+def scaled(panel: Panel) -> Panel:
+    """Convert a panel in `s`, `B` or `B/s` to a unit that suits its largest value."""
+    by = scale(panel.unit, [panel.peak()])
+    return replace(panel, unit=by.unit, layers=[layer.times(by.factor) for layer in panel.layers])
 
 
 def filled(layers: Iterable[Layer]) -> list[Layer]:

@@ -261,7 +261,8 @@ def _draw_panel(axes: Axes, panel: Panel, shaded: Sequence[BadPeriod]) -> None:
             axes.text(0.5, 0.5, "always empty", transform=axes.transAxes, ha="center", color=marks.GREY)
     if panel.unit in _COUNTS:
         axes.locator_params(axis="y", integer=True)
-    axes.set_ylabel(panel.label if panel.kind != "sequence" else panel.title)
+    is_coloured = panel.kind == "sequence" and panel.of_flows  # as in the legend
+    axes.set_ylabel(panel.title if is_coloured else panel.label)
 
 
 def _top_of_sequence(panel: Panel) -> float | None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from lasthop import _core
 from lasthop.campaign.results.columns import as_frame, gathered_frame
-from lasthop.engines.engine import Trace
+from lasthop.engines.engine import Trace, views_of
 from lasthop.present.pictures.shapes import BadPeriod, Panel, Picture, clipped
 from lasthop.scenario.facts import Facts
+
+if TYPE_CHECKING:
+    from lasthop.stacks.view import View
 
 _NANO = 1e9
 _FIN = 1  # TCP's flag
@@ -61,6 +65,8 @@ class TraceTables:
     """Distribution functions of the one-way delays: `flow`, `share`, `delay_s`."""
     left_out: str
     """The parts of a long run that are not in the tables, as text."""
+    views: Mapping[str, View] = field(default_factory=dict)
+    """As in a trace."""
 
     @classmethod
     def of(cls, trace: Trace, facts: Facts) -> TraceTables:
@@ -76,7 +82,8 @@ class TraceTables:
         bad = _merged(list(states), facts)
         objects = _objects(as_frame(trace.objects), packets, flows)
         series, delays = _table(trace, "series"), _table(trace, "delays")
-        return cls(packets, tcp, objects, flows, bad, facts, series, delays, _left_out(trace.left_out))
+        left_out, views = _left_out(trace.left_out), views_of(trace)
+        return cls(packets, tcp, objects, flows, bad, facts, series, delays, left_out, views)
 
     def end_s(self) -> float:
         """Time of the last packet event, seconds."""
