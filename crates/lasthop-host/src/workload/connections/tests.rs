@@ -68,16 +68,17 @@ fn data_go_the_way_that_most_of_the_payload_went() {
 #[test]
 fn connections_to_the_server_of_a_transfer_have_its_name() {
     let mut all = connections();
-    all.transfers = vec![([SERVER.into(); 2], "mine".into())];
+    all.transfers = vec![([SERVER.into(); 2], "mine".into(), Some(Duration::from_secs(9)))];
     for port in [5000, 5001] {
         send(&mut all, Host::Client, port, "udp", 10);
     }
-    let names: Vec<_> = all.flows(&[0; 2]).into_values().map(|flow| flow.name).collect();
-    assert_eq!(names, ["mine", "mine-2"]);
+    let flows: Vec<_> = all.flows(&[0; 2]).into_values().map(|flow| (flow.name, flow.sends_for)).collect();
+    let nine = Some(Duration::from_secs(9));
+    assert_eq!(flows, [("mine".to_owned(), nine), ("mine-2".to_owned(), nine)]);
     all.transfers[0].0 = [CLIENT.into(); 2];
     send(&mut all, Host::Client, 5002, "udp", 10);
-    let names: Vec<_> = all.flows(&[0; 3]).into_values().map(|flow| flow.name).collect();
-    assert_eq!(names[2], "udp-1", "it goes to another host");
+    let flows: Vec<_> = all.flows(&[0; 3]).into_values().collect();
+    assert_eq!((flows[2].name.as_str(), flows[2].sends_for), ("udp-1", None), "it goes to another host");
 }
 
 #[test]
