@@ -19,7 +19,7 @@ from lasthop.stacks.adapter import adapter_of, check_installed
 
 SUBJECT = "subject"
 """The stack of the flows that the factor `control` governs."""
-_LINUX, _QUIC, _QUINN = "linux", "quic", "quinn"
+_LINUX, _QUIC, _QUINN = "linux", "quic", "quinn-example"
 """Further stacks: of flows with a congestion control of their own, and of QUIC next to the tested stack."""
 _NO_LOGS = {"QLOGDIR": ""}
 """The numbers of the set come from the network, and logs would take most of the time and space."""

@@ -115,8 +115,9 @@ def test_what_a_transfer_cannot_express_is_refused_with_the_key(
 
 @pytest.mark.parametrize("name", SETS)
 def test_every_row_is_a_scenario_of_programs_or_says_why_not(name: str, tmp_path: Path) -> None:
-    Path("own.toml").write_text(ADAPTER, encoding="utf-8")
-    levels = {TESTED: level_of(str(Path("own.toml").resolve())), "reno": level_of_control("reno")}
+    file = tmp_path / "own.toml"
+    file.write_text(ADAPTER, encoding="utf-8")
+    levels = {TESTED: level_of(str(file)), "reno": level_of_control("reno")}
     chosen = [row for section in read_set_of_stacks(name).sections for row in section.rows]
     refused = {row.name for row in chosen if row.refused}
     assert {"beside-call", "aqm", "applications", "bottlenecks"} <= refused
