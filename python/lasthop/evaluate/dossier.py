@@ -73,6 +73,11 @@ class Judgement:
     cases: Sequence[CaseResult] = ()
 
     @property
+    def refusals(self) -> list[str]:
+        """Why rows were not run."""
+        return list(dict.fromkeys(ran.refused for ran in self.rows if ran.refused))
+
+    @property
     def verdict(self) -> str:
         if self.rows and all(ran.refused for ran in self.rows):
             return NOT_RUN
@@ -91,6 +96,10 @@ class Dossier:
     engine: str
     judgements: Sequence[Judgement]
     late: str | None
+
+    @property
+    def is_stack(self) -> bool:
+        return isinstance(self.subject, EvaluatedStack)
 
     @property
     def controls(self) -> dict[str, str]:

@@ -175,6 +175,7 @@ def test_a_users_stack_has_a_dossier(lasthop_main: Main, capsys: pytest.CaptureF
     page = Path("dossiers/mine/dossier.html").read_text(encoding="utf-8")
     assert "Not run: tcp.ecn cannot be given to programs" in page
     assert "Left out: packets sent again" in page
+    assert "with reno of Linux" in page
 
 
 def test_a_bbr_is_judged_by_the_cases_that_packets_decide(tmp_path: Path) -> None:
