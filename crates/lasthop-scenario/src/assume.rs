@@ -390,7 +390,10 @@ impl Assume<'_> {
         let rates = rates.chain(self.slowest_stations());
         let slowest = rates.filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
         let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(CourseConfig::end);
-        let flows: Vec<Flow> = self.read("flow").unwrap_or_default();
+        let mut flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default().to_vec();
+        // A flow's own TCP lacks what it has from `[tcp]`.
+        flows.iter_mut().for_each(|flow| drop(flow.take("tcp")));
+        let flows: Vec<Flow> = flows.iter().filter_map(|flow| flow.read().ok()).collect();
         let access =
             flows.iter().filter_map(|flow| Some(flow.access.as_ref()?.rate.bits_per_second() as f64));
         let slowest = access.fold(slowest, f64::min);

@@ -78,6 +78,12 @@ fn an_access_link_without_a_rate_is_as_fast_as_a_lan_that_is_never_felt() {
     assert!(study.cells[0].assumed.iter().any(|one| one.key == "flow[0].access.rate"));
 }
 
+#[test]
+fn the_bytes_of_a_flow_with_some_keys_of_tcp_count_towards_the_time_limit() {
+    let limit = |own: &str| read(&format!("{LINK}{BULK}{own}")).cells[0].scenario.time_limit;
+    assert_eq!(limit("tcp.congestion_control = \"reno\"\n"), limit(""));
+}
+
 /// A flow named "far", 200 ms from the router. Without this delay it is as near as any other flow.
 const FAR: [&str; 2] =
     ["[[flow]]\nkind = \"bulk-tcp\"\nname = \"far\"\nbytes = \"1 kB\"\n", "access.delay = \"200 ms\"\n"];
