@@ -392,7 +392,9 @@ impl Assume<'_> {
         let courses = paths.iter().filter_map(|path| path.link.course.as_ref()).map(CourseConfig::end);
         let mut flows = self.tree.get("flow").and_then(Node::items).unwrap_or_default().to_vec();
         // A flow's own TCP lacks what it has from `[tcp]`.
-        flows.iter_mut().for_each(|flow| drop(flow.take("tcp")));
+        for flow in &mut flows {
+            flow.take("tcp");
+        }
         let flows: Vec<Flow> = flows.iter().filter_map(|flow| flow.read().ok()).collect();
         let access =
             flows.iter().filter_map(|flow| Some(flow.access.as_ref()?.rate.bits_per_second() as f64));
