@@ -72,8 +72,10 @@ def _end_trials(start_up: Path) -> None:
 
     Its parent may be another one before it asks for the signal.
     """
-    check = "if (pid == 0) {\n\t\tos_set_pdeathsig();\n\t\tif (getppid() != n)\n\t\t\t_exit(1);\n\t}"
+    ask = "prctl(PR_SET_PDEATHSIG, SIGKILL)"
+    check = f"if (pid == 0 && ({ask} || getppid() != n))\n\t\t_exit(1);"
     _replace(start_up, r"(?m)^\tpid = fork\(\);$", f"\tn = os_getpid();\n\\g<0>\n\t{check}")
+    _replace(start_up, r"#include <os\.h>", r"\g<0>\n#include <sys/prctl.h>")
 
 
 def _make_calls_together(system_calls: Path) -> None:
