@@ -156,8 +156,11 @@ class Store:
             statements = self._database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
             if [sql for (sql,) in statements] != _STATEMENTS:
                 raise self._unknown_tables()
-            # SQLite reads the missing pages of a truncated file as empty.
+            # SQLite reads what a truncated file lacks as zeros. Its check finds nothing if there were zeros.
             [(verdict,)] = self._database.execute("PRAGMA quick_check(1)").fetchall()
+            [(page_bytes,)] = self._database.execute("PRAGMA page_size").fetchall()
+            if verdict == "ok" and self.file.stat().st_size % page_bytes:
+                verdict = "the file ends within a page"
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)
             if not read_only:
