@@ -102,8 +102,7 @@ def translated(scenario: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     changes = [item for level in levels for item in level.get("flow", {}).items()]
     stated = [*((flow["name"], flow) for flow in scenario["flow"]), *changes]
     own = {name for name, flow in stated if "stack" in flow or "congestion_control" in flow.get("tcp", {})}
-    if "tcp" in scenario:
-        raise NoTransferError(f"{_first('tcp', scenario['tcp'])} cannot be given to programs")
+    _check_no_tcp(scenario)
     flows = [_transfer(flow, governed=flow["name"] not in own) for flow in scenario["flow"]]
     factors: dict[str, dict[str, Any]] = {}
     missing = []
@@ -121,10 +120,15 @@ def translated(scenario: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def _level(level: Mapping[str, Any], own: Collection[str]) -> dict[str, Any]:
     """Return a level with transfers; the flows in `own` have a congestion control of their own."""
-    if "tcp" in level:
-        raise NoTransferError(f"{_first('tcp', level['tcp'])} cannot be given to programs")
+    _check_no_tcp(level)
     flows = {name: _transfer(flow, governed=name not in own) for name, flow in level.get("flow", {}).items()}
     return {**level, **({"flow": flows} if flows else {})}
+
+
+def _check_no_tcp(table: Mapping[str, Any]) -> None:
+    """Raise `NoTransferError` if a scenario or level sets keys of all flows' TCP."""
+    if "tcp" in table:
+        raise NoTransferError(f"{_first('tcp', table['tcp'])} cannot be given to programs")
 
 
 def _transfer(flow: Mapping[str, Any], *, governed: bool) -> dict[str, Any]:
