@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lasthop.common.errors import InputError
-from lasthop.common.metrics.dictionary import PRINTED
+from lasthop.common.metrics.dictionary import PRINTED, in_column
 from lasthop.stacks.adapter import Adapter, adapter_of, check_installed
 from lasthop.stacks.material import material_of
 
@@ -170,7 +170,7 @@ def results_of(program: Program, printed: str) -> dict[str, dict[str, float]]:
 def columns_of(facts: Mapping[str, Mapping[str, float]]) -> dict[str, object]:
     """Return the columns of `runs.parquet` for the transfers of a run."""
     return {
-        f"{PRINTED}{name.replace('-', '_').replace('.', '_')}_{key}": float(value)
+        f"{PRINTED}{in_column(name)}_{key}": float(value)
         for name, own in facts.items()
         for key, value in own.items()
     }

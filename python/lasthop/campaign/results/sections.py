@@ -19,7 +19,7 @@ from lasthop.campaign.results.tables import (
     with_computed,
 )
 from lasthop.common.errors import InputError, nearest
-from lasthop.common.metrics.dictionary import LOST, PRINTED, PROGRAM, TRANSFERS
+from lasthop.common.metrics.dictionary import LOST, PRINTED, PROGRAM, TRANSFERS, in_column
 from lasthop.common.metrics.labels import TRANSFER_PROTOCOLS
 
 WHO = "flow"
@@ -255,7 +255,7 @@ def _by_transfer(programs: _Kind, names: Mapping[str, str], tables: Tables) -> _
     if not of_transfers or not any(found):
         return programs
     roles = tables.flows.select(pl.col("role").unique()).collect()["role"]
-    flows = {re.sub(r"[-.]", "_", role): role for role in roles}
+    flows = {in_column(role): role for role in roles}
     parts = []
     for own in dict.fromkeys(match[1] for match in found if match):
         values = [

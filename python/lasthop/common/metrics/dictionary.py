@@ -285,6 +285,11 @@ def find(name: str) -> Metric | None:
     return next((metrics[name] for metrics in dictionary().values() if name in metrics), None)
 
 
+def in_column(flow: str) -> str:
+    """Return the name of a transfer as the columns of its printed numbers contain it."""
+    return flow.replace("-", "_").replace(".", "_")
+
+
 def _printed(name: str) -> Metric:
     """Derive label and unit from a key: `printed_end_sum_bits_per_second` is `end sum rate` in bit/s."""
     path = name.removeprefix(PRINTED)
