@@ -149,10 +149,11 @@ impl HostNamespace {
             netlink.up(LOOPBACK_INDEX)?;
             netlink.configure(index, mtu)?;
             netlink.address(index, ipv4.into(), 24)?;
+            netlink.up(index)?;
+            // When a link comes up, Linux silently drops an address of IPv6 if memory for its route would take waiting.
             if let Some(ipv6) = ipv6 {
                 netlink.address(index, ipv6.into(), 64)?;
             }
-            netlink.up(index)?;
             netlink.route(index, Destination::Any(ipv4.into()), &config.metrics)?;
             for Further { own, other, metrics } in &config.further {
                 netlink.address(index, own.v4().into(), 24)?;

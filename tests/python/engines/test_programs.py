@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -218,6 +219,21 @@ def test_several_servers_have_names_and_addresses_and_reach_each_other_without_t
     sent = re.search(r"^down +(\d+)", done.stderr, re.MULTILINE)
     assert sent is not None
     assert int(sent[1]) < 8, "only the client's connection crosses the last hop"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_each_of_many_servers_has_its_address_of_ipv6() -> None:
+    server = program(
+        "import socket\nlistener = socket.create_server(('::', 7), family=socket.AF_INET6)\nlistener.accept()"
+    )
+    names = [f"server-{number}" for number in range(1, 41)]
+    reach = (
+        "import socket, sys\nfor name in sys.argv[1:]:\n"
+        "    socket.socket(socket.AF_INET6).connect((name, 7))\n    print(name)"
+    )
+    servers = [word for name in names for word in ("--server", f"{name}={shlex.join(server)}")]
+    done = run_guest("--link", "lte", "--quiet", *servers, "--", *program(reach), *names)
+    assert done.stdout.split() == names, done.stderr
 
 
 @pytest.mark.usefixtures("kernel")
