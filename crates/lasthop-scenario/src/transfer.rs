@@ -26,7 +26,7 @@ const PROGRAM: &str = "transfers";
 /// The path of a transfer in that flow, where the file has a flow.
 const PLACE: &str = "flow[0].transfers[";
 /// The keys of a transfer that real programs can carry.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     NAME,
     "kind",
     KEY,
@@ -39,7 +39,10 @@ const KEYS: [&str; 12] = [
     "host",
     "direction",
     "tcp",
+    COST,
 ];
+/// The key for what computing costs, which is the same for all programs of a run.
+const COST: &str = "cpu_cost";
 /// The key of a stack's table for another name of an adapter.
 const ADAPTER: &str = "adapter";
 /// Flows of an entry.
@@ -86,8 +89,12 @@ pub fn add_kind(definitions: &mut Map<String, Json>) {
     let Some(kinds) = definitions.get_mut("Flow").and_then(|flow| flow["oneOf"].as_array_mut()) else {
         return;
     };
-    let is_bulk = |kind: &&Json| kind["properties"]["kind"]["const"] == "bulk-tcp";
-    let Some(bulk) = kinds.iter().find(is_bulk).map(|bulk| bulk["properties"].clone()) else { return };
+    let keys_of = |name: &str| {
+        let own = kinds.iter().map(|kind| &kind["properties"]).find(|own| own["kind"]["const"] == name);
+        own.cloned().unwrap_or_default()
+    };
+    properties[COST] = keys_of("program")[COST].clone();
+    let bulk = keys_of("bulk-tcp");
     if let (Some(own), Json::Object(others)) = (properties.as_object_mut(), bulk) {
         own.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
         let is_new = |key: &str| !own.contains_key(key) && !["write", "stack"].contains(&key);
@@ -126,6 +133,7 @@ pub fn desugar(merged: &mut Node) -> Result<bool, Problem> {
         return Ok(false);
     };
     let name = foreign.get(KEY).map(Node::rendered).unwrap_or_default();
+    let mut program = Node { span: *span, ..Node::default() };
     let mut transfers = Vec::new();
     for (index, flow) in flows.iter().enumerate() {
         if !is_transfer(flow) {
@@ -137,8 +145,13 @@ pub fn desugar(merged: &mut Node) -> Result<bool, Problem> {
         }
         let entries = entry(flow, &stacks, cubic.as_ref()).and_then(each);
         transfers.extend(entries.map_err(|(key, why)| at(flow, index, key, &why))?);
+        let Some(cost) = flow.get(COST) else { continue };
+        if program.get(COST).is_some_and(|other| other.rendered() != cost.rendered()) {
+            let why = "another transfer has a different one, but it applies to all programs; write it once";
+            return Err(at(flow, index, COST, why));
+        }
+        program.set(&[COST], cost.clone());
     }
-    let mut program = Node { span: *span, ..Node::default() };
     program.set(&["kind"], Node::from_text("program"));
     program.set(&[NAME], Node { span: *span, ..Node::from_text(PROGRAM) });
     if let Some(host) = transfers[0].get("host") {
@@ -165,6 +178,9 @@ fn as_bulk(flow: &mut Node) -> Result<(), Wrong> {
     let case = flow.get("testcase").and_then(Node::text).unwrap_or(TEST_CASE);
     if case != TEST_CASE {
         return Err(("testcase", format!("{case:?}: built-in stacks only have {TEST_CASE:?}; leave it out")));
+    }
+    if flow.get(COST).is_some() {
+        return Err((COST, "applies to stacks that are real programs; leave it out".into()));
     }
     flow.take("testcase");
     match flow.get("objects").and_then(Node::items) {
@@ -194,7 +210,7 @@ fn entry(flow: &Node, stacks: &Node, cubic: Option<&Node>) -> Result<Node, Wrong
         let why = format!("`{}` applies to built-in stacks only; leave it out", other.key);
         return Err((KEY, format!("{stack:?} is a real program, and {why}")));
     }
-    keys.retain(|entry| !["kind", "direction", "tcp"].contains(&entry.key.as_str()));
+    keys.retain(|entry| !["kind", "direction", "tcp", COST].contains(&entry.key.as_str()));
     let table = stacks.get(stack);
     let adapter = table.and_then(|table| table.get(ADAPTER));
     let runs = adapter.and_then(Node::text).unwrap_or(stack);

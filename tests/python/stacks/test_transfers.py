@@ -121,6 +121,20 @@ def test_each_transfer_has_its_own_host(lasthop_main: Main) -> None:
     assert pl.read_parquet("home/runs.parquet")["printed_other_matches"].to_list() == [1]
 
 
+def test_computing_takes_time_on_request(lasthop_main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, cost in enumerate(("", "cpu_cost = 0.1\n")):
+        Path("own.toml").write_text(LINK + TRANSFERS.replace("tcp.c", f"{cost}tcp.c"), encoding="utf-8")
+        # 3: the emulator computes, too, and on a busy machine it is late.
+        assert lasthop_main("run", "own.toml", "--engine", "kernel", "--out", str(number)) in (0, 3)
+        said = "computation takes time in these runs (cpu_cost)" in capsys.readouterr().out
+        assert said is bool(cost)
+    # The cost applies to all programs.
+    free, costly = (pl.read_parquet(f"{number}/runs.parquet") for number in range(2))
+    for name in ("mine", "other"):
+        column = f"printed_{name}_program_s"
+        assert costly[column][0] > free[column][0] + 0.01
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -128,6 +142,11 @@ def test_each_transfer_has_its_own_host(lasthop_main: Main) -> None:
         (("endpoint =", "client ="), "[stack.own] has no `server`"),
         (('stack = "own"', 'stack = "quicgo"'), "did you mean quic-go?"),
         (("-I ", "-I /nowhere"), "before it accepted connections"),
+        (('name = "', 'cpu_cost = "much"\nname = "'), 'found the string "much"; write a number'),
+        (
+            ("]\n\n[[flow]]", "]\ncpu_cost = 1\n[[flow]]\ncpu_cost = 2"),
+            "`flow[1].cpu_cost`: another transfer has a different one",
+        ),
     ],
 )
 def test_what_cannot_run_is_named(
