@@ -150,7 +150,8 @@ impl HostNamespace {
             netlink.configure(index, mtu)?;
             netlink.address(index, ipv4.into(), 24)?;
             netlink.up(index)?;
-            // When a link comes up, Linux silently drops an address of IPv6 if memory for its route would take waiting.
+            // IPv6 only now: when a link comes up, Linux allocates the routes of its addresses without waiting for
+            // memory, and silently drops an address whose route it cannot store.
             if let Some(ipv6) = ipv6 {
                 netlink.address(index, ipv6.into(), 64)?;
             }
