@@ -34,7 +34,7 @@ CHANGES = {
     "window": Change("congestion/cubic_sender.go", "initialCongestionWindow    = 32", "10", "alone"),
     # The receiver acknowledges every 20th packet.
     "acks": Change("ackhandler/received_packet_tracker.go", "packetsBeforeAck = 2", "20", "losses"),
-    # Milliseconds after which it acknowledges a lone packet; its peer waits as long before a probe (RFC 9002, 6.2.1).
+    # Milliseconds before it acknowledges a lone packet; its peer waits as long for a probe (RFC 9002, 6.2.1).
     "timer": Change("protocol/params.go", "const MaxAckDelay = 25", "250", "gap"),
     # The share of the window that is left after a loss.
     "reduction": Change("congestion/cubic_sender.go", "renoBeta                   = 0.7", "0.95", "queue"),
