@@ -4,11 +4,11 @@ use crate::calls::are_batched;
 use crate::clock::{Clock, NextWait, READ_TOGETHER, Reads};
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::hop::{Delivery, Flows, Hop};
+use crate::hop::{Delivery, Flows, Frame, Hop};
 use crate::lateness::{Lateness, LatenessSummary};
 use crate::router::LinuxRouter;
 use crate::tun::Tun;
-use lasthop_core::{Host, Instant, Observer, Packet};
+use lasthop_core::{DropCause, Host, Instant, Observer, Packet};
 use serde::Serialize;
 use std::io;
 
@@ -41,6 +41,17 @@ pub trait HostFlows: Flows {
     ) -> bool {
         let _ = (host, packet, next);
         tun.write(bytes)
+    }
+
+    /// A NAT between a host and the network changes a packet that the host has sent.
+    fn leaves(&mut self, now: Instant, host: usize, frame: &mut Frame) {
+        let _ = (now, host, frame);
+    }
+
+    /// A NAT between a host and the network changes a packet for the host; false if it drops the packet.
+    fn reaches(&mut self, now: Instant, host: usize, frame: &mut Frame) -> bool {
+        let _ = (now, host, frame);
+        true
     }
 
     /// The neighbour of this host that a packet is for, if any: the packet does not cross the network.
@@ -171,14 +182,18 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
     /// Passes a packet to its host; false if the host does not accept it.
     fn hand_over(&mut self, delivery: Delivery, next: Option<NextWait<'_>>) -> bool {
         let mut next = next.map(|next| next.or_before(self.hop.next_wakeup()));
-        let (flows, packet, bytes) = self.hop.arrival(delivery);
-        let host = flows.receiver(delivery.host, packet, bytes);
+        let (flows, packet, frame) = self.hop.arrival(delivery);
+        let host = flows.receiver(delivery.host, packet, frame.bytes());
+        if !flows.reaches(delivery.due, host, frame) {
+            self.hop.lose(delivery, DropCause::Nat);
+            return false;
+        }
         let tun = self.tuns[host];
         if let Some(NextWait { waiter, .. }) = &mut next {
             // The host is likely to answer.
             waiter.expect(tun_name(host));
         }
-        let accepted = flows.hand_over(delivery.host, packet, tun, bytes, next);
+        let accepted = flows.hand_over(delivery.host, packet, tun, frame.bytes(), next);
         self.not_taken += u64::from(!accepted);
         self.hop.finish(delivery);
         accepted
@@ -196,7 +211,10 @@ impl<'a, F: HostFlows, O: Observer> Emulator<'a, F, O> {
             for frame in &mut *packets {
                 match self.hop.flows().0.neighbour(host, frame.bytes()) {
                     Some(neighbour) if self.tuns[neighbour].write(frame.bytes()) => {}
-                    _ => self.hop.send(now, host, frame),
+                    _ => {
+                        self.hop.flows().0.leaves(now, host, frame);
+                        self.hop.send(now, host, frame);
+                    }
                 }
             }
             if packets.len() < READ_TOGETHER {

@@ -3,6 +3,7 @@
 use etherparse::{IpEcn, IpSlice, TcpHeaderSlice, UdpHeader, UdpHeaderSlice, ip_number};
 use lasthop_core::{Dscp, Ecn, Host};
 pub use lasthop_trace::mark_congestion;
+use lasthop_trace::sum_after;
 use std::net::IpAddr;
 
 #[cfg(test)]
@@ -91,6 +92,40 @@ impl<'a> Transport<'a> {
         let (source, destination) = self.ports().unwrap_or_default();
         if sender == Host::Server { (source, destination) } else { (destination, source) }
     }
+}
+
+/// A port of a packet.
+#[derive(Clone, Copy, Debug)]
+pub enum Port {
+    Source,
+    Destination,
+}
+
+/// Source and destination port of a packet, if it has any.
+pub fn ports(packet: &[u8]) -> Option<(u16, u16)> {
+    Transport::read(&IpSlice::from_slice(packet).ok()?).ports()
+}
+
+/// Gives a TCP or UDP packet another port, and the checksum that follows from it (RFC 1624).
+pub fn replace_port(packet: &mut [u8], which: Port, port: u16) {
+    let Ok(ip) = IpSlice::from_slice(packet) else { return };
+    let sum_at = match Transport::read(&ip) {
+        Transport::Udp(..) => 6,
+        Transport::Tcp(..) => 16,
+        Transport::Other | Transport::Fragment => return,
+    };
+    let begin = packet.len() - ip.payload().payload.len();
+    let header = &mut packet[begin..];
+    let read = |header: &[u8], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let (at, sum) = (2 * which as usize, read(header, sum_at));
+    let sum = match sum_after(sum, read(header, at), port) {
+        // Zero means no checksum of UDP (RFC 768).
+        _ if sum == 0 && sum_at == 6 => 0,
+        0 if sum_at == 6 => u16::MAX,
+        sum => sum,
+    };
+    header[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    header[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// True if `got` is the packet `sent` after a router, which decrements the time to live (RFC 1812, section

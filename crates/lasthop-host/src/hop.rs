@@ -27,17 +27,36 @@ pub struct Frame {
     pub buffer: Box<[u8]>,
     /// Length of the packet.
     pub length: usize,
+    /// The client's port as its server sees it.
+    pub outside: Outside,
+}
+
+/// The port of a client behind a NAT, outside of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outside {
+    /// The client's own.
+    #[default]
+    Own,
+    /// Another.
+    Other(u16),
+    /// One that the NAT has given up: it drops the packet.
+    GivenUp,
 }
 
 impl Frame {
     /// An empty frame for packets of up to `mtu` bytes.
     pub fn new(mtu: usize) -> Self {
-        Self { buffer: vec![0; mtu + 1].into_boxed_slice(), length: 0 }
+        Self { buffer: vec![0; mtu + 1].into_boxed_slice(), length: 0, outside: Outside::Own }
     }
 
     /// The packet.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.length]
+    }
+
+    /// The same, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.length]
     }
 }
 
@@ -229,6 +248,9 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         };
         self.seen.bytes(&packet, frame.bytes());
         self.seen.packet(now, PacketEvent::Sent, &packet);
+        if frame.outside == Outside::GivenUp {
+            return self.seen.packet(now, PacketEvent::Dropped(DropCause::Nat), &packet);
+        }
         let id = self.arena.insert(packet);
         if id.index() == self.frames.len() {
             self.frames.push(Frame::new(self.mtu));
@@ -383,13 +405,12 @@ impl<F: Flows, O: Observer> Hop<F, O> {
     }
 
     /// The flows, a packet that has arrived, and its bytes, including marks set on the way.
-    pub fn arrival(&mut self, delivery: Delivery) -> (&mut F, &Packet, &[u8]) {
-        let Frame { buffer, length } = &mut self.frames[delivery.id.index()];
-        let (packet, bytes) = (self.arena.get(delivery.id), &mut buffer[..*length]);
+    pub fn arrival(&mut self, delivery: Delivery) -> (&mut F, &Packet, &mut Frame) {
+        let (packet, frame) = (self.arena.get(delivery.id), &mut self.frames[delivery.id.index()]);
         if packet.ecn == Ecn::Ce {
-            mark_congestion(bytes);
+            mark_congestion(frame.bytes_mut());
         }
-        (&mut self.flows, packet, bytes)
+        (&mut self.flows, packet, frame)
     }
 
     /// The packet has reached its host.
@@ -397,6 +418,12 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         let packet = self.arena.get(delivery.id);
         self.seen.packet(delivery.due, PacketEvent::arrival_of(packet), packet);
         self.flows.arrived(delivery.due, delivery.host, packet, &mut self.seen.1);
+        self.arena.remove(delivery.id);
+    }
+
+    /// The packet is lost in front of its host.
+    pub fn lose(&mut self, delivery: Delivery, cause: DropCause) {
+        self.seen.packet(delivery.due, PacketEvent::Dropped(cause), self.arena.get(delivery.id));
         self.arena.remove(delivery.id);
     }
 

@@ -24,6 +24,7 @@ mod kept_servers;
 pub mod lateness;
 mod mptcp;
 pub mod namespace;
+mod nat;
 pub mod netlink;
 mod priority;
 mod program_hosts;

@@ -3,13 +3,14 @@
 use crate::emulator::HostFlows;
 use crate::error::Error;
 use crate::header::Headers;
-use crate::hop::Flows;
+use crate::hop::{Flows, Frame, Outside};
 use crate::namespace::{Address, HostConfig, HostNamespace};
+use crate::nat::Nat;
 use crate::tun::Tun;
 use etherparse::IpSlice;
 use lasthop_core::{Body, FlowId, Host, Instant, Observer, Packet};
 use lasthop_scenario::{Flow, Scenario};
-use lasthop_traffic::{FlowConfig, ProgramConfig};
+use lasthop_traffic::{FlowConfig, ProgramConfig, TransferConfig};
 use std::net::IpAddr;
 
 /// Name of the host behind a single hop.
@@ -89,7 +90,8 @@ impl ProgramHosts {
     pub fn carrying<F: Flows>(&self, flows: F) -> BetweenHosts<F> {
         let addresses = self.namespaces.iter().map(|host| host.address.all()).collect();
         let has_ways = self.network.names_hops();
-        BetweenHosts { flows, addresses, servers: self.servers, has_ways, applications: Vec::new() }
+        let (applications, nats) = (Vec::new(), Vec::new());
+        BetweenHosts { flows, addresses, servers: self.servers, has_ways, applications, nats }
     }
 }
 
@@ -134,9 +136,24 @@ pub struct BetweenHosts<F> {
     /// True if the route of a packet depends on its hosts.
     has_ways: bool,
     pub applications: Vec<u32>,
+    /// NATs, by the servers that see the ports of their clients change.
+    nats: Vec<(usize, Nat)>,
 }
 
 impl<F> BetweenHosts<F> {
+    /// Puts the clients of these transfers, whose servers come first among the hosts, behind their NATs.
+    #[must_use]
+    pub fn behind_nats(mut self, transfers: &[TransferConfig]) -> Self {
+        let nat = |(server, own): (usize, &TransferConfig)| Some((server, Nat::new(own.rebind.clone()?)));
+        self.nats = transfers.iter().enumerate().filter_map(nat).collect();
+        self
+    }
+
+    /// The NAT between a server and its clients.
+    fn nat_of(&mut self, server: Option<usize>) -> Option<&mut Nat> {
+        self.nats.iter_mut().find(|(own, _)| Some(*own) == server).map(|(_, nat)| nat)
+    }
+
     fn number(&self, address: IpAddr) -> Option<usize> {
         self.addresses.iter().position(|own| own.contains(&address))
     }
@@ -195,6 +212,30 @@ impl<F: Flows> HostFlows for BetweenHosts<F> {
             .destination(bytes)
             .filter(|host| self.has_ways || (*host < self.servers) == (end == Host::Server));
         receiver.unwrap_or(if end == Host::Server { 0 } else { self.servers })
+    }
+
+    fn leaves(&mut self, now: Instant, host: usize, frame: &mut Frame) {
+        if self.nats.is_empty() {
+            return;
+        }
+        frame.outside = Outside::Own;
+        if let Some(nat) = self.nat_of(Some(host)) {
+            nat.answer(now, frame);
+        } else if let Some(nat) = self.nat_of(self.destination(frame.bytes())) {
+            nat.send(now, frame);
+        }
+    }
+
+    fn reaches(&mut self, now: Instant, host: usize, frame: &mut Frame) -> bool {
+        if self.nats.is_empty() {
+            return true;
+        }
+        if let Some(nat) = self.nat_of(Some(host)) {
+            nat.reach_server(now, frame);
+            return true;
+        }
+        let server = IpSlice::from_slice(frame.bytes()).ok().and_then(|ip| self.number(ip.source_addr()));
+        self.nat_of(server).is_none_or(|nat| nat.reaches_client(now, frame))
     }
 
     fn neighbour(&self, host: usize, bytes: &[u8]) -> Option<usize> {

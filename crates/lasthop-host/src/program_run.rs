@@ -83,6 +83,7 @@ pub fn run<O: Observer>(
     };
     let connections = Connections::between(&hosts.namespaces)?;
     let flows = hosts.carrying(connections.of_transfers(hosts.servers(), &program.transfers));
+    let flows = flows.behind_nats(&program.transfers);
     let kept = || memfd_create("printed", MFdFlags::MFD_CLOEXEC).map(File::from);
     let [output, errors] = [kept(), kept()].map(|file| file.context("cannot store the output of a program"));
     let (mut output, mut errors) = (output?, errors?);

@@ -119,7 +119,7 @@ impl Place {
         let [high, low] = address.to_be_bytes();
         let (address, port) = match (self.host, self.moves.rebinds) {
             (Host::Server, false) => (Ipv4Addr::new(10, high, low, 2), PORT),
-            (Host::Server, true) => (Ipv4Addr::new(10, 0, 0, 2), PORT + address),
+            (Host::Server, true) => (Ipv4Addr::new(10, 0, 0, 2), PORT.wrapping_add(address)),
             (Host::Client, _) => (Ipv4Addr::new(10, 0, 0, 1), PORT),
         };
         SocketAddr::new(IpAddr::V4(address), port)
@@ -128,7 +128,7 @@ impl Place {
     /// Address of the client in a datagram that leaves now for `remote`.
     fn address(&self, now: Instant, remote: SocketAddr) -> u16 {
         match (self.host, remote.ip()) {
-            (Host::Server, _) if self.moves.rebinds => remote.port() - PORT,
+            (Host::Server, _) if self.moves.rebinds => remote.port().wrapping_sub(PORT),
             (Host::Server, IpAddr::V4(address)) => {
                 let [_, high, low, _] = address.octets();
                 u16::from_be_bytes([high, low])

@@ -1,6 +1,7 @@
 //! Faults of flows, to test stacks: packets dropped by number, and a host whose port changes.
 
 use lasthop_core::{Direction, Faults, FlowId, Host, Place};
+use lasthop_traffic::NatPlace;
 
 use crate::flow::{Flow, FlowStack};
 use crate::topology::HopKind;
@@ -75,9 +76,8 @@ impl Scenario {
 impl Flow {
     /// Checks that the port of its host may change.
     pub(crate) fn check_rebind(&self, faults: &mut Faults) {
-        if self.rebind.is_none() {
-            return;
-        }
+        let Some(rebind) = &self.rebind else { return };
+        faults.below("rebind", |faults| rebind.check(faults));
         let caller = self.traffic().caller(self.direction.directions()[0].sender());
         let migrates = self.migrate.is_some() || self.quic().is_some_and(|quic| quic.migration);
         let why = if self.stack != FlowStack::Quic {
@@ -87,6 +87,8 @@ impl Flow {
             )
         } else if caller != Host::Client {
             Some("the server opens the connection, which a NAT would not let in; write direction = \"up\"")
+        } else if rebind.nat != NatPlace::Client {
+            Some("without real programs, the NAT is at the client; leave out nat")
         } else if migrates {
             Some("a migration changes the host's address anyway; remove the migration")
         } else {

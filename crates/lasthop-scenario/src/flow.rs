@@ -5,7 +5,7 @@ use std::ops::{Deref, RangeInclusive};
 use lasthop_core::{Bytes, Direction, Duration, Faults, Host, Protocol, Rate};
 use lasthop_quic::QuicConfig;
 use lasthop_tcp::TcpConfig;
-use lasthop_traffic::{FlowConfig, Instance};
+use lasthop_traffic::{FlowConfig, Instance, RebindConfig};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -85,15 +85,6 @@ pub struct MigrateConfig {
     pub at: Duration,
     /// The hop that selects the new path.
     pub via: String,
-}
-
-/// A change of the client's port as the other end sees it, as when a NAT has lost its state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RebindConfig {
-    /// Time of the change.
-    #[schemars(extend("examples" = ["5 s"]))]
-    pub at: Duration,
 }
 
 /// A relay on the route of a TCP flow.

@@ -55,7 +55,7 @@ pub use error::{ScenarioError, ScenarioErrors};
 pub use estimate::Estimate;
 pub use facts::{ApplicationFacts, Facts, QueueFacts, VoiceFacts};
 pub use faults::DropList;
-pub use flow::{AccessConfig, DataDirection, Flow, FlowStack, MigrateConfig, RebindConfig, RelayConfig};
+pub use flow::{AccessConfig, DataDirection, Flow, FlowStack, MigrateConfig, RelayConfig};
 pub use hops::{Behind, HopConfig, HostConfig, ONLY_HOP, RouterConfig, RouterImplementation, SERVER};
 pub use measure::MeasureConfig;
 pub use mptcp::MptcpConfig;

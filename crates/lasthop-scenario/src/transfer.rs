@@ -26,7 +26,7 @@ const PROGRAM: &str = "transfers";
 /// The path of a transfer in that flow, where the file has a flow.
 const PLACE: &str = "flow[0].transfers[";
 /// The keys of a transfer that real programs can carry.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     NAME,
     "kind",
     KEY,
@@ -39,6 +39,7 @@ const KEYS: [&str; 13] = [
     "host",
     "direction",
     "tcp",
+    "rebind",
     COST,
 ];
 /// The key for what computing costs, which is the same for all programs of a run.
@@ -201,7 +202,8 @@ fn entry(flow: &Node, stacks: &Node, cubic: Option<&Node>) -> Result<Node, Wrong
         return Err((KEY, "is missing; add for example stack = \"quinn\"".into()));
     };
     if flow.get("direction").and_then(Node::text).is_some_and(|way| way != "down") {
-        let why = "the clients of the QUIC interop runner only download; leave it out";
+        let why = "the clients of the QUIC interop runner only download; leave it out, and exchange [down] and [up] if \
+                   all transfers upload";
         return Err(("direction", why.into()));
     }
     let mut entry = flow.clone();

@@ -92,10 +92,9 @@ impl Scenario {
 
     /// The changes of the address or port of a QUIC flow's host at the edge.
     pub fn moves(&self, flow: &Flow) -> Moves {
-        let once = |at, rebinds| Moves { at: [Instant::ZERO + at].into(), rebinds };
         match (&flow.migrate, &flow.rebind) {
-            (Some(to), _) => once(to.at, false),
-            (None, Some(rebind)) => once(rebind.at, true),
+            (Some(to), _) => Moves { at: [Instant::ZERO + to.at].into(), rebinds: false },
+            (None, Some(rebind)) => Moves { at: rebind.within(self.time_limit).collect(), rebinds: true },
             (None, None) if flow.quic().is_some_and(|quic| quic.migration) => {
                 Moves { at: self.handovers().into(), rebinds: false }
             }

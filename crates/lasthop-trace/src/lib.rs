@@ -36,7 +36,9 @@ pub use columns::{Column, Columnar, Meaning};
 pub use conservation::{Conservation, PacketCounts, Violation};
 pub use observation::{Kept, Observation, Request, Watch};
 pub use overview::{LeftOut, Overview, OverviewTables};
-pub use pcap::{Addresses, Capture, CapturePoints, DROPS_FILE, SNAP_LENGTH, http_request, mark_congestion};
+pub use pcap::{
+    Addresses, Capture, CapturePoints, DROPS_FILE, SNAP_LENGTH, http_request, mark_congestion, sum_after,
+};
 pub use recorder::{ObjectRow, PacketRow, Recorder, TcpRow};
 pub use records::{FlowRecord, HopRecord, Outcome, PageRecord, RunRecord, ShortRecord, StationRecord};
 pub use scenario::{CaptureTarget, SeriesTarget};

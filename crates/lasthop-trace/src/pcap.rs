@@ -40,7 +40,7 @@ use std::time::Duration;
 pub use http::http_request;
 pub use packet::Addresses;
 pub use points::CapturePoints;
-pub use real::mark_congestion;
+pub use real::{mark_congestion, sum_after};
 
 /// Start of a run on the captures' clock: 2000-01-01. tcptrace would interpret zero as "not yet".
 const EPOCH: Duration = Duration::from_secs(946_684_800);

@@ -66,7 +66,7 @@ pub use recording::{Packet, Recording};
 pub use replay::{Replay, ReplayConfig};
 pub use short::{Arrivals, ShortFlows, ShortFlowsConfig};
 pub use traffic::{Datagrams, ShortHosts, Surroundings, Traffic, Voice};
-pub use transfer::TransferConfig;
+pub use transfer::{NatPlace, RebindConfig, TransferConfig};
 pub use udp::{ConstantUdp, ConstantUdpConfig, Ect};
 pub use video::{Video, VideoConfig};
 pub use voip::{Call, Codec, VoipConfig};

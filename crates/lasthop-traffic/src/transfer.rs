@@ -2,8 +2,10 @@
 //! scenario's transfers are one [`ProgramConfig`](crate::ProgramConfig).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::ops::RangeInclusive;
 
-use lasthop_core::{Bytes, Distribution, Duration, Faults};
+use lasthop_core::{Bytes, Distribution, Duration, Faults, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,9 @@ pub struct TransferConfig {
     /// The client's host, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// A NAT in front of the client, which gives it other ports during the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebind: Option<RebindConfig>,
     /// Congestion control of Linux with `stack = "tcp"`; the kernel's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
@@ -50,6 +55,59 @@ pub struct TransferConfig {
     /// Further environment variables of both.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+}
+
+/// A NAT that gives a client another port, as when it has lost its state. The client does not notice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RebindConfig {
+    /// Time of the first change.
+    #[schemars(extend("examples" = ["5 s"]))]
+    pub at: Duration,
+    /// Time from each change to the next. If absent, there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["5 s"]))]
+    pub every: Option<Duration>,
+    /// The end of the network at which the NAT is.
+    #[serde(default, skip_serializing_if = "NatPlace::is_client")]
+    pub nat: NatPlace,
+}
+
+/// Where a NAT is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NatPlace {
+    /// Between the client and the network, as at home: packets under way to the client are lost, and the server
+    /// learns the port from what the client sends from then on.
+    #[default]
+    Client,
+    /// Between the network and the server, as in a carrier's network: packets under way to the client arrive, and its
+    /// answers have the new port.
+    Server,
+}
+
+impl NatPlace {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    fn is_client(&self) -> bool {
+        *self == Self::Client
+    }
+}
+
+const EVERY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+
+impl RebindConfig {
+    pub fn check(&self, faults: &mut Faults) {
+        if let Some(every) = self.every {
+            faults.in_range(every, EVERY, "every");
+        }
+    }
+
+    /// The times of the changes within this time.
+    pub fn within(&self, limit: Duration) -> impl Iterator<Item = Instant> {
+        let next = |at: &Duration| Some(*at + self.every?);
+        let times = iter::successors(Some(self.at), next);
+        times.take_while(move |at| *at < limit).map(|at| Instant::ZERO + at)
+    }
 }
 
 fn transfer() -> String {
@@ -86,6 +144,9 @@ impl TransferConfig {
         faults.require(stated.into_iter().filter(|is_stated| *is_stated).count() == 1, "bytes", || {
             "write either bytes = \"1 MB\", objects = [\"1 MB\", \"20 kB\"] or duration = \"30 s\"".into()
         });
+        if let Some(rebind) = &self.rebind {
+            faults.below("rebind", |faults| rebind.check(faults));
+        }
         if let Some(duration) = self.duration {
             faults.not_zero(&duration, "duration", "30 s");
         }

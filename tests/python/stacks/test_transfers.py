@@ -198,3 +198,34 @@ def test_a_users_adapter_is_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", names())
 def test_stacks_of_the_catalogue_work(name: str, lasthop_main: Main) -> None:
     assert lasthop_main("stack", "try", name, "--install") == 0
+
+
+@pytest.mark.parametrize("engine", ["kernel", "live"])
+def test_a_nat_changes_the_port_that_the_server_sees(lasthop_main: Main, engine: str) -> None:
+    scenario = f"""
+down.link = {{ rate = "10 Mbit/s", delay = "5 ms" }}
+
+[[flow]]
+kind = "transfer"
+name = "mine"
+stack = "mine"
+bytes = "1 B"
+rebind = {{ at = "1.05 s", every = "1 s" }}
+
+[stack.mine]
+endpoint = "exec {sys.executable} -I {Path(__file__).with_name("port_stack.py")}"
+"""
+    Path("own.toml").write_text(scenario, encoding="utf-8")
+    lasthop_main("run", "own.toml", "--engine", engine, "--out", "out", "--quiet")
+    logs = Path("out/stacks/cell/replication-1/mine")
+    ports, answers = ((logs / name).read_text("utf-8").split() for name in ("server/ports", "client/answers"))
+    assert list(dict.fromkeys(ports))[1:] == ["1024", "1025"]
+    flows = pl.read_parquet("out/flows.parquet")
+    assert flows["flow"].to_list() == ["mine"]
+    lost = set(range(15)) - {int(number) for number in answers}
+    assert flows["data_drops_error"].to_list() == [len(lost)]
+    if engine == "live":  # a busy machine starts the client late
+        return
+    assert ports == [ports[0]] * 6 + ["1024"] * 5 + ["1025"] * 4
+    # The answers to numbers 5 and 10 were on the way to a port that the NAT then gave up.
+    assert lost == {5, 10}

@@ -114,8 +114,42 @@ proptest! {
             packet[at] = value;
             let _ = Headers::read(&packet);
             let _ = Headers::read(&packet[..end]);
+            replace_port(&mut packet[..end], Port::Source, 7);
         }
     }
+}
+
+#[test]
+fn a_packet_with_another_port_has_the_checksum_that_its_sender_would_have_computed() {
+    for (which, expected) in [(Port::Source, (7, 6000)), (Port::Destination, (5004, 7))] {
+        let mut packet = udp(&[1, 2, 3]);
+        replace_port(&mut packet, which, 7);
+        let mut same = Vec::new();
+        PacketBuilder::ipv4(SERVER, CLIENT, 64)
+            .udp(expected.0, expected.1)
+            .write(&mut same, &[1, 2, 3])
+            .unwrap();
+        assert_eq!(packet, same);
+        assert_eq!(ports(&packet), Some(expected));
+    }
+    let mut packet = tcp6(&[5; 9]);
+    replace_port(&mut packet, Port::Source, 65_535);
+    let headers = etherparse::PacketHeaders::from_ip_slice(&packet).unwrap();
+    let (Some(etherparse::NetHeaders::Ipv6(ip, _)), Some(transport)) = (headers.net, headers.transport)
+    else {
+        panic!("TCP over IPv6")
+    };
+    let tcp = transport.tcp().unwrap();
+    assert_eq!(tcp.source_port, 65_535);
+    assert_eq!(tcp.checksum, tcp.calc_checksum_ipv6(&ip, &[5; 9]).unwrap());
+}
+
+#[test]
+fn a_datagram_without_checksum_gets_none_with_another_port() {
+    let mut packet = udp(&[1, 2, 3]);
+    packet[26..28].fill(0);
+    replace_port(&mut packet, Port::Source, 7);
+    assert_eq!(packet[26..28], [0, 0]);
 }
 
 #[test]

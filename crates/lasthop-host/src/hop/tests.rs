@@ -69,7 +69,7 @@ fn at_us(micros: u64) -> Instant {
 fn arrivals<O: Observer>(hop: &mut Hop<OneFlow, O>, now: Instant) -> Vec<(Instant, Host, u8)> {
     let mut arrived = Vec::new();
     while let Some(delivery) = hop.poll_delivery(now) {
-        arrived.push((delivery.due, delivery.host, *hop.arrival(delivery).2.last().unwrap()));
+        arrived.push((delivery.due, delivery.host, *hop.arrival(delivery).2.bytes().last().unwrap()));
         hop.finish(delivery);
     }
     arrived
@@ -101,7 +101,7 @@ fn the_last_packet_that_is_due_is_known_as_such_and_none_is_lost_by_asking() {
         let (now, mut arrived) = (at_us(1000 * until_ms), Vec::new());
         while let Some(delivery) = hop.poll_delivery(now) {
             let is_last = hop.is_last(now);
-            arrived.push((*hop.arrival(delivery).2.last().unwrap(), is_last));
+            arrived.push((*hop.arrival(delivery).2.bytes().last().unwrap(), is_last));
             hop.finish(delivery);
         }
         assert_eq!(arrived, expected, "by {until_ms} ms");
@@ -145,7 +145,8 @@ fn a_mark_of_the_router_reaches_the_real_header() {
     }
     let mut marks = Vec::new();
     while let Some(delivery) = hop.poll_delivery(at_us(9_000_000)) {
-        let header = etherparse::Ipv4HeaderSlice::from_slice(hop.arrival(delivery).2).unwrap().to_header();
+        let header =
+            etherparse::Ipv4HeaderSlice::from_slice(hop.arrival(delivery).2.bytes()).unwrap().to_header();
         assert_eq!(header.header_checksum, header.calc_header_checksum());
         marks.push(header.ecn.value());
         hop.finish(delivery);
@@ -314,7 +315,7 @@ fn each_flow_has_an_access_link_to_the_switch_and_packets_of_none_share_the_last
     }
     let mut arrived = Vec::new();
     while let Some(delivery) = hop.poll_delivery(at_us(1_000_000)) {
-        arrived.push((delivery.due, *hop.arrival(delivery).2.last().unwrap()));
+        arrived.push((delivery.due, *hop.arrival(delivery).2.bytes().last().unwrap()));
         hop.finish(delivery);
     }
     // 13 cells each; the cells of the first two packets alternate, and the third packet waits for the access
@@ -369,7 +370,7 @@ fn a_router_of_the_owners_gets_what_the_lan_brings_and_must_give_it_back_in_orde
     assert!(hop.leave(now, Host::Client, &mut frame(&datagram(2, 0))).is_err(), "out of order");
     for id in [0, 2] {
         let delivery = hop.leave(now, Host::Client, &mut frame(&datagram(id, 0))).unwrap().unwrap();
-        assert_eq!((delivery.due, *hop.arrival(delivery).2.last().unwrap()), (now, id));
+        assert_eq!((delivery.due, *hop.arrival(delivery).2.bytes().last().unwrap()), (now, id));
         hop.finish(delivery);
     }
     assert!(hop.leave(now, Host::Client, &mut frame(&datagram(2, 0))).is_err(), "twice");
@@ -394,7 +395,7 @@ fn what_a_discipline_of_linux_drops_is_seen_by_what_comes_out_and_the_link_behin
     assert_eq!(hop.next_wakeup(), Some(at_us(700_000)));
     assert_eq!(arrivals(&mut hop, at_us(699_999)), []);
     let delivery = hop.poll_delivery(at_us(800_000)).unwrap();
-    assert_eq!((delivery.due, hop.arrival(delivery).2[1]), (at_us(700_000), 0b11));
+    assert_eq!((delivery.due, hop.arrival(delivery).2.bytes()[1]), (at_us(700_000), 0b11));
     hop.finish(delivery);
     assert!(!hop.inside(Host::Client).is_empty() && hop.inside(Host::Server).is_empty());
     // Packets that had found the queue full count as drops of the full queue.

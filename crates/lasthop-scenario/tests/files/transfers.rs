@@ -2,7 +2,7 @@
 
 use lasthop_core::Seed;
 use lasthop_scenario::{Cell, FlowStack};
-use lasthop_traffic::{FlowConfig, ProgramConfig};
+use lasthop_traffic::{FlowConfig, NatPlace, ProgramConfig};
 
 use crate::support::{error, read};
 
@@ -90,6 +90,22 @@ fn a_transfer_of_some_seconds_has_a_file_as_large_as_the_path_carries() {
 }
 
 #[test]
+fn a_port_changes_once_or_again_and_again() {
+    for (every, expected) in [("", &[2][..]), (", every = \"5 s\"", &[2, 7, 12])] {
+        let keys = format!("bytes = \"1 MB\"\nrebind = {{ at = \"2 s\"{every} }}\ndirection = \"up\"");
+        let study = read(&format!("time_limit = \"17 s\"\n{LINK}{}", transfer("quinn", &keys)));
+        let scenario = &study.cells[0].scenario;
+        let at: Vec<_> =
+            scenario.moves(&scenario.flow[0]).at.iter().map(|at| at.as_nanos() / 1_000_000_000).collect();
+        assert_eq!(at, expected);
+    }
+    let keys = "bytes = \"1 MB\"\nrebind = { at = \"1 s\", nat = \"server\" }";
+    let study = read(&format!("{LINK}{}{MINE}", transfer("mine", keys)));
+    let rebind = program(&study.cells[0]).transfers[0].rebind.as_ref();
+    assert_eq!(rebind.map(|rebind| rebind.nat), Some(NatPlace::Server));
+}
+
+#[test]
 fn a_transfer_names_its_client_if_there_are_several_hosts() {
     let text = transfer("mine", "bytes = \"1 MB\"\nhost = \"tv\"");
     let study = read(&format!("{text}{HOME}{MINE}"));
@@ -112,6 +128,19 @@ fn what_programs_cannot_do_is_refused_by_name() {
         ),
         (transfer("mine", "bytes = \"1 MB\"\nobjects = [\"1 MB\"]"), 7, ["flow[0].bytes", "either"]),
         (transfer("mine", "bytes = \"1 MB\"\nduration = \"1 s\""), 7, ["flow[0].bytes", "either"]),
+        (
+            transfer("mine", "bytes = \"1 MB\"\nrebind = { at = \"1 s\", every = \"10 ms\" }"),
+            8,
+            ["flow[0].rebind.every", "the nearest is 1 s"],
+        ),
+        (
+            transfer(
+                "quinn",
+                "bytes = \"1 MB\"\nrebind = { at = \"1 s\", nat = \"server\" }\ndirection = \"up\"",
+            ),
+            8,
+            ["flow[0].rebind", "leave out nat"],
+        ),
         (transfer("mine", "duration = \"0 s\""), 7, ["flow[0].duration", "30 s"]),
         (transfer("mine", "bytes = \"1 MB\"\ncount = 201"), 8, ["flow[0].count", "from 1 to 200"]),
         (transfer("mine", "objects = [\"1 MB\", \"0 B\"]"), 7, ["flow[0].objects[1]", "out of range"]),

@@ -75,15 +75,19 @@ pub fn mark_congestion(packet: &mut [u8]) {
             let before = u16::from_be_bytes([*first, *class]);
             *class |= IpEcn::CongestionExperienced as u8;
             let after = u16::from_be_bytes([*first, *class]);
-            // RFC 1624, equation 3.
             let sum = u16::from_be_bytes([*sum_high, *sum_low]);
-            let total = u32::from(!sum) + u32::from(!before) + u32::from(after);
-            let folded = (total & 0xffff) + (total >> 16);
-            let folded = (folded & 0xffff) + (folded >> 16);
-            [*sum_high, *sum_low] = (!(folded as u16)).to_be_bytes();
+            [*sum_high, *sum_low] = sum_after(sum, before, after).to_be_bytes();
         }
         // The traffic class spans the first two bytes; the header has no checksum (RFC 8200).
         [first, second, ..] if *first >> 4 == 6 => *second |= (IpEcn::CongestionExperienced as u8) << 4,
         _ => {}
     }
+}
+
+/// The checksum of a header in which this word has changed (RFC 1624, equation 3).
+pub fn sum_after(sum: u16, before: u16, after: u16) -> u16 {
+    let total = u32::from(!sum) + u32::from(!before) + u32::from(after);
+    let folded = (total & 0xffff) + (total >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    !(folded as u16)
 }

@@ -229,7 +229,7 @@ def _failure(code: int, console: int) -> str:
     if code == _SPUN and (spun := re.search(r"lasthop: (.*)", text)):
         return (
             f"{spun[1]}, so virtual time stands still. If it uses busy waiting, or needs time to pass while "
-            "it computes, run it with --cpu-cost 1."
+            "it computes, run it with --cpu-cost 1 (in a scenario: cpu_cost = 1)."
         )
     if _FOREVER in text:
         return "All programs wait for events that never happen."

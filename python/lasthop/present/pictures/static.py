@@ -50,6 +50,7 @@ SYMBOLS: dict[str, Any] = {
     "y-up-open": "2",
     "y-left-open": "3",
     "y-right-open": "4",
+    "hash-open": "$#$",
     "diamond-open": "D",
     "triangle-up-open": "^",
     "square-open": "s",
