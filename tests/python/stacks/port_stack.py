@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from pathlib import Path
 
 QUESTIONS = 15
 PERIOD_S, DELAY_S = 0.2, 0.1
@@ -17,7 +18,7 @@ def client() -> None:
     end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     end.connect((os.environ["REQUESTS"].removeprefix("https://").split(":")[0], PORT))
     begin = time.monotonic()
-    with open("/logs/answers", "w") as answers:
+    with Path("/logs/answers").open("w") as answers:
         for number in range(QUESTIONS):
             end.send(bytes([number]))
             while (left := begin + PERIOD_S * (number + 1) - time.monotonic()) > 0:
@@ -31,7 +32,7 @@ def client() -> None:
 def server() -> None:
     end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     end.bind(("0.0.0.0", PORT))
-    with open("/logs/ports", "w", buffering=1) as ports:
+    with Path("/logs/ports").open("w", buffering=1) as ports:
         while True:
             data, (host, port) = end.recvfrom(1)
             ports.write(f"{port}\n")

@@ -131,7 +131,7 @@ fn what_programs_cannot_do_is_refused_by_name() {
         (
             transfer("mine", "bytes = \"1 MB\"\nrebind = { at = \"1 s\", every = \"10 ms\" }"),
             8,
-            ["flow[0].rebind.every", "the nearest is 1 s"],
+            ["flow[0].rebind.every", "from \"1 s\" to"],
         ),
         (
             transfer(
