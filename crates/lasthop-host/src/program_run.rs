@@ -78,7 +78,7 @@ pub fn run<O: Observer>(
         &kept.hosts
     } else {
         servers = servers_of(program);
-        made = ProgramHosts::create(scenario, &server_names(program))?;
+        made = ProgramHosts::create(scenario, &far_hosts(program))?;
         &made
     };
     let connections = Connections::between(&hosts.namespaces)?;
@@ -130,8 +130,11 @@ pub fn run<O: Observer>(
     Ok(Ended { at: end, observer, facts, program, unaccepted })
 }
 
-/// The names of the servers of a program; at least one.
-pub fn server_names(program: &ProgramConfig) -> Vec<&str> {
+/// The names of the hosts at the far end; at least one.
+pub fn far_hosts(program: &ProgramConfig) -> Vec<&str> {
+    if !program.transfers.is_empty() {
+        return program.transfers.iter().map(|own| own.name.as_str()).collect();
+    }
     if program.servers.is_empty() {
         return vec![SERVER];
     }

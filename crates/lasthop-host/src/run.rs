@@ -146,7 +146,7 @@ pub fn run(
         let out = observation.series.as_ref().and_then(|_| series.take());
         // The connections of programs are flows between any two hosts.
         let with_ways =
-            program.map(|program| program_hosts::network(scenario, &program_run::server_names(program)));
+            program.map(|program| program_hosts::network(scenario, &program_run::far_hosts(program)));
         let network = with_ways.as_ref().unwrap_or(scenario);
         let watch = observation.begin(network, out).context("cannot write the observations to make")?;
         let observer = KnownFlows((Analysis::of(network), watch), scenario.has_mptcp());
@@ -192,7 +192,7 @@ fn serve_again(
     program: &ProgramConfig,
     guest: &Guest<'_>,
 ) -> Result<(), Error> {
-    let names = program_run::server_names(program);
+    let names = program_run::far_hosts(program);
     let servers = if let Some(servers) = kept {
         servers
     } else {

@@ -153,18 +153,19 @@ impl Scenario {
         let plan = |own: &TransferConfig| {
             let mut stream = seed.stream(&format!("start.{}", own.name));
             let start = own.start.sampler().sample(&mut stream).as_secs_f64();
-            (start, own.duration.map(|duration| self.carried_to(&tree, own.host.clone(), duration)))
+            (start, own.duration.map(|duration| self.file_for(&tree, own, duration)))
         };
         program.transfers.iter().map(plan).collect()
     }
 
-    /// The bytes that the slowest hop on the way from a server to this host carries in this time at its highest rate.
-    fn carried_to(&self, tree: &Tree, host: Option<String>, time: Duration) -> u64 {
+    /// The bytes that the slowest hop on the way of a transfer carries in this time at its highest rate.
+    fn file_for(&self, tree: &Tree, own: &TransferConfig, time: Duration) -> u64 {
+        let host = own.host.clone();
         let flow = Flow { host, ..Flow::from(FlowConfig::Program(ProgramConfig::default())) };
-        let carriers = self.carriers(Direction::Down);
+        let carriers = self.carriers(own.direction);
         let fastest = |place| carriers[tree.at(place).0].fastest();
-        let slowest =
-            self.route(tree, &flow, Direction::Down).into_iter().map(fastest).fold(f64::INFINITY, f64::min);
+        let way = self.route(tree, &flow, own.direction);
+        let slowest = way.into_iter().map(fastest).fold(f64::INFINITY, f64::min);
         (slowest / 8.0 * time.as_secs_f64()).clamp(1.0, FILE_MAX).ceil() as u64
     }
 

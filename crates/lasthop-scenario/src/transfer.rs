@@ -120,7 +120,12 @@ pub fn desugar(merged: &mut Node) -> Result<bool, Problem> {
         let names = BUILT_IN.join(" and ");
         return Err(Problem::new(own.span, format!("`{KEY}`: {names} are built in; choose another name")));
     }
-    let cubic = merged.at("tcp.congestion_control").cloned();
+    let hosts = merged.get("host").and_then(Node::table).filter(|hosts| hosts.len() == 1);
+    let around = Around {
+        stacks,
+        control: merged.at("tcp.congestion_control").cloned(),
+        only_host: hosts.map(|hosts| hosts[0].key.clone()),
+    };
     let Some(Node { value: Value::Array(flows), span }) = merged.child("flow") else { return Ok(false) };
     let is_transfer = |flow: &Node| flow.get("kind").and_then(Node::text) == Some(KIND);
     if !flows.iter().any(is_transfer) {
@@ -144,7 +149,7 @@ pub fn desugar(merged: &mut Node) -> Result<bool, Problem> {
             );
             return Err(at(flow, index, "kind", &why));
         }
-        let entries = entry(flow, &stacks, cubic.as_ref()).and_then(each);
+        let entries = around.entry(flow).and_then(each);
         transfers.extend(entries.map_err(|(key, why)| at(flow, index, key, &why))?);
         let Some(cost) = flow.get(COST) else { continue };
         if program.get(COST).is_some_and(|other| other.rendered() != cost.rendered()) {
@@ -196,42 +201,55 @@ fn as_bulk(flow: &mut Node) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The entry of a transfer that real programs carry.
-fn entry(flow: &Node, stacks: &Node, cubic: Option<&Node>) -> Result<Node, Wrong> {
-    let Some(stack) = flow.get(KEY).and_then(Node::text) else {
-        return Err((KEY, "is missing; add for example stack = \"quinn\"".into()));
-    };
-    if flow.get("direction").and_then(Node::text).is_some_and(|way| way != "down") {
-        let why = "the clients of the QUIC interop runner only download; leave it out, and exchange [down] and [up] if \
-                   all transfers upload";
-        return Err(("direction", why.into()));
-    }
-    let mut entry = flow.clone();
-    let Value::Table(keys) = &mut entry.value else { return Ok(entry) };
-    if let Some(other) = keys.iter().find(|entry| !KEYS.contains(&entry.key.as_str())) {
-        let why = format!("`{}` applies to built-in stacks only; leave it out", other.key);
-        return Err((KEY, format!("{stack:?} is a real program, and {why}")));
-    }
-    keys.retain(|entry| !["kind", "direction", "tcp", COST].contains(&entry.key.as_str()));
-    let table = stacks.get(stack);
-    let adapter = table.and_then(|table| table.get(ADAPTER));
-    let runs = adapter.and_then(Node::text).unwrap_or(stack);
-    let control = flow.at("tcp.congestion_control").or(cubic).filter(|_| runs == TCP);
-    if let Some(control) = control {
-        entry.set(&["congestion_control"], control.clone());
-    }
-    if runs == QUINN {
-        entry.set(&[KEY], Node::from_text(QUINN_PROGRAM));
-    } else if let Some(adapter) = adapter {
-        entry.set(&[KEY], adapter.clone());
-    }
-    let Some(table) = table else { return Ok(entry) };
-    for (key, both) in [("client", true), ("server", true), ("env", false)] {
-        if let Some(stated) = table.get(key).or_else(|| table.get("endpoint").filter(|_| both)) {
-            entry.set(&[key], stated.clone());
+/// What the rest of a scenario says about its transfers.
+struct Around {
+    stacks: Node,
+    /// The congestion control of `[tcp]`.
+    control: Option<Node>,
+    /// The name of the only host.
+    only_host: Option<String>,
+}
+
+impl Around {
+    /// The entry of a transfer that real programs carry.
+    fn entry(&self, flow: &Node) -> Result<Node, Wrong> {
+        let Some(stack) = flow.get(KEY).and_then(Node::text) else {
+            return Err((KEY, "is missing; add for example stack = \"quinn\"".into()));
+        };
+        let mut entry = flow.clone();
+        let Value::Table(keys) = &mut entry.value else { return Ok(entry) };
+        if let Some(other) = keys.iter().find(|entry| !KEYS.contains(&entry.key.as_str())) {
+            let why = format!("`{}` applies to built-in stacks only; leave it out", other.key);
+            return Err((KEY, format!("{stack:?} is a real program, and {why}")));
         }
+        keys.retain(|entry| !["kind", "tcp", COST].contains(&entry.key.as_str()));
+        if let Some(host) = self.only_host.as_ref().filter(|_| uploads(flow) && flow.get("host").is_none()) {
+            entry.set(&["host"], Node::from_text(host));
+        }
+        let table = self.stacks.get(stack);
+        let adapter = table.and_then(|table| table.get(ADAPTER));
+        let runs = adapter.and_then(Node::text).unwrap_or(stack);
+        let control = flow.at("tcp.congestion_control").or(self.control.as_ref()).filter(|_| runs == TCP);
+        if let Some(control) = control {
+            entry.set(&["congestion_control"], control.clone());
+        }
+        if runs == QUINN {
+            entry.set(&[KEY], Node::from_text(QUINN_PROGRAM));
+        } else if let Some(adapter) = adapter {
+            entry.set(&[KEY], adapter.clone());
+        }
+        let Some(table) = table else { return Ok(entry) };
+        for (key, both) in [("client", true), ("server", true), ("env", false)] {
+            if let Some(stated) = table.get(key).or_else(|| table.get("endpoint").filter(|_| both)) {
+                entry.set(&[key], stated.clone());
+            }
+        }
+        Ok(entry)
     }
-    Ok(entry)
+}
+
+fn uploads(flow: &Node) -> bool {
+    flow.get("direction").and_then(Node::text) == Some("up")
 }
 
 /// The transfers of an entry, whose names are numbered if it has a count.
@@ -241,6 +259,12 @@ fn each(mut entry: Node) -> Result<Vec<Node>, Wrong> {
     let Some(number) = number else {
         return Err(("count", format!("{} is out of range; write from 1 to {COUNT_MAX}", count.rendered())));
     };
+    if number > 1 && uploads(&entry) {
+        return Err((
+            "count",
+            "one of them can upload, as its server's host has one port 443; leave it out".into(),
+        ));
+    }
     let name = entry.get(NAME).map(Node::rendered).unwrap_or_default();
     let numbered = |number| {
         let mut own = entry.clone();

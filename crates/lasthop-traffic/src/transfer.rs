@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::ops::RangeInclusive;
 
-use lasthop_core::{Bytes, Distribution, Duration, Faults, Instant};
+use lasthop_core::{Bytes, Direction, Distribution, Duration, Faults, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{COUNT_MAX, OBJECT_MAX};
 
-/// A transfer of files from a server at the far end to a client.
+/// A transfer of files from a server to a client, one of them at the far end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransferConfig {
-    /// Name in the records, and name of the server's host.
+    /// Name in the records, and name of the host at the far end.
     pub name: String,
     /// The implementation: a table `[stack.NAME]`, an adapter of `lasthop stack list`, or the built-in `quinn`
     /// (QUIC) or `tcp`.
@@ -37,7 +37,10 @@ pub struct TransferConfig {
     /// When the client starts.
     #[serde(default = "crate::at_once")]
     pub start: Distribution<Duration>,
-    /// The client's host, if there are several.
+    /// Direction of the files: the client of an upload is at the far end, and downloads from a server on `host`.
+    #[serde(default, skip_serializing_if = "is_down")]
+    pub direction: Direction,
+    /// The host at the edge, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// A NAT in front of the client, which gives it other ports during the run.
@@ -110,6 +113,11 @@ impl RebindConfig {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_down(direction: &Direction) -> bool {
+    *direction == Direction::Down
+}
+
 fn transfer() -> String {
     "transfer".into()
 }
@@ -124,10 +132,13 @@ pub(crate) fn is_host_name(name: &str) -> bool {
 
 /// Finds faults of the transfers of a scenario.
 pub(crate) fn check(transfers: &[TransferConfig], faults: &mut Faults) {
-    let mut names = BTreeSet::new();
+    let (mut names, mut serving) = (BTreeSet::new(), BTreeSet::new());
     for (index, own) in transfers.iter().enumerate() {
         faults.below(&format!("transfers[{index}]"), |faults| {
             own.check(faults);
+            faults.require(is_down(&own.direction) || serving.insert(&own.host), "direction", || {
+                "another transfer already uploads from this host, which has one port 443; choose another host".into()
+            });
             faults.require(names.insert(&own.name), "name", || {
                 format!("two flows are named {:?}; rename one", own.name)
             });
@@ -138,7 +149,7 @@ pub(crate) fn check(transfers: &[TransferConfig], faults: &mut Faults) {
 impl TransferConfig {
     fn check(&self, faults: &mut Faults) {
         faults.require(is_host_name(&self.name), "name", || {
-            "is also the server's host name; write lower-case letters, digits, dots and hyphens".into()
+            "is also a host name; write lower-case letters, digits, dots and hyphens".into()
         });
         let stated = [self.bytes.is_some(), !self.objects.is_empty(), self.duration.is_some()];
         faults.require(stated.into_iter().filter(|is_stated| *is_stated).count() == 1, "bytes", || {
@@ -146,6 +157,9 @@ impl TransferConfig {
         });
         if let Some(rebind) = &self.rebind {
             faults.below("rebind", |faults| rebind.check(faults));
+            faults.require(is_down(&self.direction), "rebind", || {
+                "the client of an upload is at the far end, behind no NAT; leave it out".into()
+            });
         }
         if let Some(duration) = self.duration {
             faults.not_zero(&duration, "duration", "30 s");

@@ -102,7 +102,7 @@ def _environment(role: str, spec: Spec) -> dict[str, str]:
         f"TESTCASE_{role.upper()}": spec["testcase"][role],
         "SERVER_PARAMS": "",
         "CLIENT_PARAMS": "",
-        "REQUESTS": " ".join(f"https://{spec['name']}:443/{name}" for name in spec["files"]),
+        "REQUESTS": " ".join(f"https://{spec['host']}:443/{name}" for name in spec["files"]),
         "LASTHOP_BYTES": str(sum(size for size, _ in spec["files"].values())),
         "QLOGDIR": "/logs/qlog/",
         "SSLKEYLOGFILE": "/logs/keys.log",

@@ -35,6 +35,8 @@ _ROLES = {
 _UNSUPPORTED = 127
 """Exit code of an endpoint for a test case that it does not support."""
 _TCP = "tcp"
+EDGE = "client"
+"""The host at the edge of a scenario that names none."""
 
 
 def with_commands(program: Program) -> dict[str, Any]:
@@ -46,8 +48,8 @@ def with_commands(program: Program) -> dict[str, Any]:
         client, server, adapter = _lines(own)
         if adapter is not None:
             client, server = (_known(line, adapter) for line in (client, server))
-        lines["client"].append({"name": str(own.get("host") or own["name"]), "command": client})
-        lines["server"].append({"name": str(own["name"]), "command": server})
+        lines["client"].append({"name": client_host(own), "command": client})
+        lines["server"].append({"name": server_host(own), "command": server})
         if adapter is not None:
             inputs += map(str, adapter.files)
     own = {"hosts": lines["client"], "servers": lines["server"], "input": list(dict.fromkeys(inputs))}
@@ -65,16 +67,15 @@ def expanded(
     here = Path(__file__).parent
     run = [*_PYTHON, str(here / "endpoint.py")]
     servers: list[dict[str, str]] = []
-    clients: dict[str | None, list[str]] = {}
+    clients: dict[str, list[str]] = {}
     for own, (start, size) in zip(program["transfers"], plan, strict=True):
         spec = {**_specification(own, seed, size, logs), "start": start}
         line = shlex.join([*run, "server", json.dumps(spec)])
-        servers.append({"name": spec["name"], "command": f"exec {line}"})
-        host = own.get("host")
-        clients.setdefault(host, []).append(json.dumps(spec))
+        servers.append({"name": spec["host"], "command": f"exec {line}"})
+        clients.setdefault(client_host(own), []).append(json.dumps(spec))
     flow: dict[str, Any] = {**program, "servers": servers}
-    if None in clients:
-        flow["command"] = [*run, "client", *clients[None]]
+    if list(clients) == [EDGE]:
+        flow["command"] = [*run, "client", *clients[EDGE]]
     else:
         flow["hosts"] = [
             {"name": host, "command": f"exec {shlex.join([*run, 'client', *specs])}"}
@@ -83,6 +84,20 @@ def expanded(
     if logs is not None:
         flow["write"] = [*program.get("write", ()), str(logs)]
     return flow
+
+
+def client_host(own: Mapping[str, Any]) -> str:
+    """Return the host of a transfer's client: at the edge for a download, at the far end for an upload."""
+    return str(own["name"] if _uploads(own) else own.get("host") or EDGE)
+
+
+def server_host(own: Mapping[str, Any]) -> str:
+    """Return the host of a transfer's server: the other end."""
+    return str((own.get("host") or EDGE) if _uploads(own) else own["name"])
+
+
+def _uploads(own: Mapping[str, Any]) -> bool:
+    return own.get("direction") == "up"
 
 
 def new_folder(folder: Path) -> Path:
@@ -116,17 +131,18 @@ def _lines(own: Mapping[str, Any]) -> tuple[str, str, Adapter | None]:
 def _specification(own: Mapping[str, Any], seed: int, size: int | None, logs: Path | None) -> dict[str, Any]:
     """Return the argument of `endpoint.py` for a transfer, without its start."""
     client, server, adapter = _lines(own)
-    name, case = str(own["name"]), str(own["testcase"])
+    name, case, host = str(own["name"]), str(own["testcase"]), server_host(own)
     if size is not None:
-        made = material_of(name, [size], seed, hollow=True)
+        made = material_of(host, [size], seed, hollow=True)
     else:
         sizes = [int(size.removesuffix(" B")) for size in own.get("objects") or [own["bytes"]]]
-        made = material_of(name, sizes, seed)
+        made = material_of(host, sizes, seed)
     env = {**(adapter.environment if adapter else {}), **own.get("env", {})}
     if control := own.get("congestion_control"):
         env["LASTHOP_CONTROL"] = control
     return {
         "name": name,
+        "host": host,
         "testcase": dict(zip(("client", "server"), _ROLES.get(case, (case, case)), strict=True)),
         "client": client,
         "server": server,

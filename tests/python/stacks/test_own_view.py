@@ -47,14 +47,18 @@ def scenario(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("engine", ["kernel", "live"])
+@pytest.mark.parametrize(("engine", "direction"), [("kernel", "down"), ("live", "down"), ("kernel", "up")])
 def test_flows_and_claims_have_the_declared_and_the_real_losses(
-    engine: str, scenario: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
+    engine: str, direction: str, scenario: Path, lasthop_main: Main, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if direction == "up":
+        turned = SCENARIO.replace("[up.link]", "[down.link]").replace("[down]", "[up]")
+        scenario.write_text(turned.replace("bytes =", 'direction = "up"\nbytes ='), encoding="utf-8")
     # A live run is invalid (3) on a machine too busy to be punctual, where answers also come too late.
     assert lasthop_main("run", scenario, "--engine", engine, "--out", "out") in (0, 3 * (engine == "live"))
     assert "Note" not in capsys.readouterr().err
     flows = pl.read_parquet("out/flows.parquet")
+    assert set(flows["direction"]) == {direction}
     spurious, lost = flows["stack_spurious_losses"], flows["wire_lost_datagrams"]
     assert spurious.to_list() == [1, 1] if engine == "kernel" else min(spurious) >= 1
     assert flows["stack_declared_losses"].to_list() == (spurious + lost).to_list()

@@ -109,7 +109,7 @@ def test_each_transfer_has_its_own_host(lasthop_main: Main) -> None:
     hop = '[hop.dsl]\ndown.link = { rate = "10 Mbit/s", delay = "5 ms" }\n'
     hosts = hop + "".join(f'[host.{name}]\nbehind = "dsl"\n' for name in ("tv", "pc"))
     flows = TRANSFERS.replace('name = "mine"', 'name = "mine"\nhost = "tv"')
-    flows = flows.replace('name = "other"', 'name = "other"\nhost = "pc"')
+    flows = flows.replace('name = "other"', 'name = "other"\nhost = "pc"\ndirection = "up"')
     Path("home.toml").write_text(hosts + flows, encoding="utf-8")
     assert lasthop_main("run", "home.toml", "--engine", "kernel", "--out", "home", "--quiet") == 0
     found = pl.read_parquet("home/flows.parquet")
@@ -117,6 +117,10 @@ def test_each_transfer_has_its_own_host(lasthop_main: Main) -> None:
         "mine": "tv",
         "mine-2": "tv",
         "other": "pc",
+    }
+    assert dict(found["flow", "direction"].filter(pl.col("flow") != "mine-2").rows()) == {
+        "mine": "down",
+        "other": "up",
     }
     assert pl.read_parquet("home/runs.parquet")["printed_other_matches"].to_list() == [1]
 

@@ -1,6 +1,6 @@
 //! Flows of kind `transfer`: which flows of engines they become, and what they refuse.
 
-use lasthop_core::Seed;
+use lasthop_core::{Direction, Seed};
 use lasthop_scenario::{Cell, FlowStack};
 use lasthop_traffic::{FlowConfig, NatPlace, ProgramConfig};
 
@@ -106,6 +106,18 @@ fn a_port_changes_once_or_again_and_again() {
 }
 
 #[test]
+fn the_server_of_an_upload_is_at_the_edge() {
+    let text = transfer("mine", "duration = \"8 s\"\ndirection = \"up\"");
+    let hop =
+        "[hop.dsl]\ndown.link = { rate = \"9 Mbit/s\", delay = \"5 ms\" }\nup.link.rate = \"1 Mbit/s\"\n";
+    let study = read(&format!("{text}{hop}[host.tv]\nbehind = \"dsl\"\n{MINE}"));
+    let [upload] = &program(&study.cells[0]).transfers[..] else { panic!("one transfer") };
+    assert_eq!((upload.direction, upload.host.as_deref()), (Direction::Up, Some("tv")));
+    let plan = study.cells[0].scenario.transfers(Seed { study: 1, replication: 1 });
+    assert_eq!(plan[0].1, Some(1_000_000));
+}
+
+#[test]
 fn a_transfer_names_its_client_if_there_are_several_hosts() {
     let text = transfer("mine", "bytes = \"1 MB\"\nhost = \"tv\"");
     let study = read(&format!("{text}{HOME}{MINE}"));
@@ -119,7 +131,22 @@ fn what_programs_cannot_do_is_refused_by_name() {
     let bytes = "bytes = \"1 MB\"";
     let bulk = "[[flow]]\nkind = \"bulk-tcp\"\nbytes = \"1 MB\"\n";
     for (text, line, parts) in [
-        (transfer("mine", "direction = \"up\"\nbytes = \"1 MB\""), 7, ["flow[0].direction", "only download"]),
+        (
+            transfer("mine", "direction = \"up\"\nbytes = \"1 MB\"\ncount = 2"),
+            9,
+            ["flow[0].count", "one of them can upload"],
+        ),
+        (
+            transfer("mine", "direction = \"up\"\nbytes = \"1 MB\"").repeat(2),
+            12,
+            ["flow[1].direction", "already uploads from this host"],
+        ),
+        (transfer("mine", "direction = \"both\"\nbytes = \"1 MB\""), 7, ["flow[0].direction", "both"]),
+        (
+            transfer("mine", "direction = \"up\"\nbytes = \"1 MB\"\nrebind = { at = \"1 s\" }"),
+            9,
+            ["flow[0].rebind", "behind no NAT"],
+        ),
         (transfer("mine", bytes) + bulk, 9, ["flow[1].kind", "stack = \"tcp\""]),
         (
             transfer("mine", "bytes = \"1 MB\"\ndscp = \"EF\""),
