@@ -8,7 +8,7 @@ use lasthop_tcp::Profile;
 use crate::assume::{self, Assumption};
 use crate::check::{self, join, mend};
 use crate::command;
-use crate::desugar::{as_written, desugar};
+use crate::desugar;
 use crate::error::{FAULTS_MAX, Problem};
 use crate::notes::notes;
 use crate::schema;
@@ -36,6 +36,9 @@ pub struct Composed {
     /// Why the model engine cannot run it.
     pub unmodelled: Option<Problem>,
 }
+
+/// How a path in the file reads in the desugared scenario, and how a message about that reads for the file.
+type Names = (fn(&str) -> String, fn(&str) -> String);
 
 /// Composes a cell. Values at `guessed` come from repairs; faults that may be due to them are not reported.
 /// `for_link` is [`Loaded::for_link`](crate::extends::Loaded).
@@ -69,27 +72,18 @@ pub fn compose(
             return composed;
         }
     };
-    let in_tree = desugar(&mut merged);
-    if !by_programs && !in_tree {
-        return resolve(composed, merged, chosen, guessed, for_link);
-    }
-    let rewritten = |path: &String| match (in_tree, by_programs) {
-        (_, false) => crate::desugar::in_tree(path),
-        (false, true) => transfer::in_program(path),
-        (true, true) => crate::desugar::in_tree(&transfer::in_program(path)),
-    };
-    let guessed: Vec<String> = guessed.iter().map(rewritten).collect();
+    let of_programs: Names = (transfer::in_program, transfer::as_written);
+    let of_tree: Names = (desugar::in_tree, desugar::as_written);
+    let changed = [by_programs.then_some(of_programs), desugar::desugar(&mut merged).then_some(of_tree)];
+    let changed = || changed.into_iter().flatten();
+    let as_desugared = |path: &String| changed().fold(path.clone(), |path, (new, _)| new(&path));
+    let as_written =
+        |text: &mut String| *text = changed().fold(std::mem::take(text), |text, (_, old)| old(&text));
+    let guessed: Vec<String> = guessed.iter().map(as_desugared).collect();
     let mut composed = resolve(composed, merged, chosen, &guessed, for_link);
-    let as_written = |text: &str| match (in_tree, by_programs) {
-        (_, false) => as_written(text),
-        (false, true) => transfer::as_written(text),
-        (true, true) => as_written(&transfer::as_written(text)),
-    };
-    for assumption in &mut composed.assumed {
-        assumption.key = as_written(&assumption.key);
-    }
+    composed.assumed.iter_mut().for_each(|assumption| as_written(&mut assumption.key));
     let problems = composed.problems.iter_mut().chain(&mut composed.notes).chain(&mut composed.unmodelled);
-    problems.for_each(|problem| problem.message = as_written(&problem.message));
+    problems.for_each(|problem| as_written(&mut problem.message));
     composed
 }
 
