@@ -165,8 +165,8 @@ causes! {
     /// A node of a wireless medium reached its limit of retries.
     AirGivenUp = "air" (Link, Error):
         "given up on the air", "given up after its last try on the air", "star-diamond-open";
-    /// It was sent to a port that a NAT in front of the host had given up.
-    Nat = "nat" (Link, Error): "NAT", "lost at the NAT, which has given up its port", "hash-open";
+    /// It was for a port of which a NAT had no mapping any more.
+    Nat = "nat" (Link, Error): "NAT", "lost at the NAT, where the mapping of its port has expired", "hash-open";
     /// It arrived corrupt, and the host discarded it.
     Corrupt = "corrupt" (Link, Error): "corrupt", "arrived corrupt and discarded", "y-up-open";
 }

@@ -27,26 +27,26 @@ pub struct Frame {
     pub buffer: Box<[u8]>,
     /// Length of the packet.
     pub length: usize,
-    /// The client's port as its server sees it.
-    pub outside: Outside,
+    /// The client's port outside of its NAT.
+    pub external: External,
 }
 
-/// The port of a client behind a NAT, outside of it.
+/// The port by which a server knows a client behind a NAT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outside {
+pub enum External {
     /// The client's own.
     #[default]
     Own,
     /// Another.
-    Other(u16),
-    /// One that the NAT has given up: it drops the packet.
-    GivenUp,
+    Port(u16),
+    /// One whose mapping has expired: the NAT drops the packet.
+    Expired,
 }
 
 impl Frame {
     /// An empty frame for packets of up to `mtu` bytes.
     pub fn new(mtu: usize) -> Self {
-        Self { buffer: vec![0; mtu + 1].into_boxed_slice(), length: 0, outside: Outside::Own }
+        Self { buffer: vec![0; mtu + 1].into_boxed_slice(), length: 0, external: External::Own }
     }
 
     /// The packet.
@@ -248,7 +248,7 @@ impl<F: Flows, O: Observer> Hop<F, O> {
         };
         self.seen.bytes(&packet, frame.bytes());
         self.seen.packet(now, PacketEvent::Sent, &packet);
-        if frame.outside == Outside::GivenUp {
+        if frame.external == External::Expired {
             return self.seen.packet(now, PacketEvent::Dropped(DropCause::Nat), &packet);
         }
         let id = self.arena.insert(packet);

@@ -2,40 +2,39 @@
 //! network and in captures; only the server sees the other one.
 
 use crate::header::{Port, ports, replace_port};
-use crate::hop::{Frame, Outside};
+use crate::hop::{External, Frame};
 use lasthop_core::{Duration, Instant};
 use lasthop_traffic::{NatPlace, RebindConfig};
 
-/// The first port that it gives away (RFC 4787, section 4.2.1): below those that Linux chooses for clients.
+/// The first external port (RFC 4787, section 4.2.1): below those that Linux chooses for clients.
 const FIRST: u16 = 1024;
 
 /// A NAT between a server and its clients.
 #[derive(Debug)]
 pub struct Nat {
     config: RebindConfig,
-    /// The ports that it has given away, from [`FIRST`] on: the client's port, and the number of changes until then.
-    given: Vec<(u16, u64)>,
+    /// For each external port, from [`FIRST`] on: the client's port, and the number of changes until the mapping.
+    mappings: Vec<(u16, u64)>,
 }
 
 impl Nat {
     pub fn new(config: RebindConfig) -> Self {
-        Self { config, given: Vec::new() }
+        Self { config, mappings: Vec::new() }
     }
 
     /// A client sends a packet.
     pub fn send(&mut self, now: Instant, frame: &mut Frame) {
         if self.config.nat == NatPlace::Client {
-            self.give(now, frame);
+            self.map(now, frame);
         }
     }
 
     /// A packet of a client reaches the server.
     pub fn reach_server(&mut self, now: Instant, frame: &mut Frame) {
         if self.config.nat == NatPlace::Server {
-            self.give(now, frame);
+            self.map(now, frame);
         }
-        // A copy of the packet has its new bytes.
-        if let Outside::Other(port) = std::mem::take(&mut frame.outside) {
+        if let External::Port(port) = std::mem::take(&mut frame.external) {
             replace_port(frame.bytes_mut(), Port::Source, port);
         }
     }
@@ -43,18 +42,19 @@ impl Nat {
     /// The server sends a packet to the port that it knows.
     pub fn answer(&self, now: Instant, frame: &mut Frame) {
         let Some((_, port)) = ports(frame.bytes()) else { return };
-        if let Some((own, _)) = self.given(port) {
+        if let Some((own, _)) = self.mapping(port) {
             replace_port(frame.bytes_mut(), Port::Destination, own);
-            frame.outside = Outside::Other(port);
+            frame.external = External::Port(port);
         }
-        if self.config.nat == NatPlace::Server && !self.knows(now, frame.outside) {
-            frame.outside = Outside::GivenUp;
+        if self.config.nat == NatPlace::Server && !self.knows(now, frame.external) {
+            frame.external = External::Expired;
         }
     }
 
     /// A packet of the server reaches the client; false if the NAT drops it there.
     pub fn reaches_client(&self, now: Instant, frame: &Frame) -> bool {
-        self.config.nat == NatPlace::Server || self.knows(now, frame.outside)
+        let is_here = self.config.nat == NatPlace::Client && ports(frame.bytes()).is_some();
+        !is_here || self.knows(now, frame.external)
     }
 
     /// Number of changes until `now`. Before the first, clients have their own ports.
@@ -64,26 +64,28 @@ impl Nat {
         if now < first { 0 } else { 1 + self.config.every.map_or(0, further) }
     }
 
-    /// Notes the port that the server is to see.
-    fn give(&mut self, now: Instant, frame: &mut Frame) {
+    /// Notes the port that the server is to see, of a new mapping if there is none since the last change.
+    fn map(&mut self, now: Instant, frame: &mut Frame) {
         let changes = self.changes(now);
-        let Some((own, _)) = ports(frame.bytes()).filter(|_| changes > 0) else { return };
+        // The link's copy of a packet has its new bytes.
+        let is_new = |own| changes > 0 && self.mapping(own).is_none();
+        let Some((own, _)) = ports(frame.bytes()).filter(|(own, _)| is_new(*own)) else { return };
         let wanted = (own, changes);
-        let place = self.given.iter().rposition(|given| *given == wanted).unwrap_or_else(|| {
-            self.given.push(wanted);
-            self.given.len() - 1
+        let place = self.mappings.iter().rposition(|own| *own == wanted).unwrap_or_else(|| {
+            self.mappings.push(wanted);
+            self.mappings.len() - 1
         });
-        frame.outside = Outside::Other(FIRST.wrapping_add(place as u16));
+        frame.external = External::Port(FIRST.wrapping_add(place as u16));
     }
 
-    fn given(&self, port: u16) -> Option<(u16, u64)> {
-        self.given.get(usize::from(port.checked_sub(FIRST)?)).copied()
+    fn mapping(&self, port: u16) -> Option<(u16, u64)> {
+        self.mappings.get(usize::from(port.checked_sub(FIRST)?)).copied()
     }
 
-    /// True if a client still has this port.
-    fn knows(&self, now: Instant, outside: Outside) -> bool {
-        let given = if let Outside::Other(port) = outside { self.given(port) } else { None };
-        given.map_or(0, |(_, changes)| changes) == self.changes(now)
+    /// True if the mapping of a port is that of the last change.
+    fn knows(&self, now: Instant, external: External) -> bool {
+        let mapping = if let External::Port(port) = external { self.mapping(port) } else { None };
+        mapping.map_or(0, |(_, changes)| changes) == self.changes(now)
     }
 }
 
@@ -120,7 +122,10 @@ mod tests {
         nat.send(at(sent), &mut frame);
         assert_eq!(ports(frame.bytes()), Some((own, 443)), "the network sees the client's own port");
         nat.reach_server(at(arrives), &mut frame);
-        ports(frame.bytes()).unwrap().0
+        let seen = ports(frame.bytes()).unwrap().0;
+        nat.reach_server(at(arrives), &mut frame);
+        assert_eq!(ports(frame.bytes()), Some((seen, 443)), "a copy of the packet has its new bytes");
+        seen
     }
 
     #[test]
@@ -158,8 +163,8 @@ mod tests {
                 assert_eq!(nat.reaches_client(at(next), &answer), late, "{place:?}: it was under way");
                 let mut stale = frame(443, port);
                 nat.answer(at(next), &mut stale);
-                let arrives = stale.outside != Outside::GivenUp && nat.reaches_client(at(next), &stale);
-                assert!(!arrives, "{place:?}: it was sent to a port that is given up");
+                let arrives = stale.external != External::Expired && nat.reaches_client(at(next), &stale);
+                assert!(!arrives, "{place:?}: the mapping had expired");
             }
         }
     }

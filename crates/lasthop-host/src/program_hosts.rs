@@ -3,7 +3,7 @@
 use crate::emulator::HostFlows;
 use crate::error::Error;
 use crate::header::Headers;
-use crate::hop::{Flows, Frame, Outside};
+use crate::hop::{External, Flows, Frame};
 use crate::namespace::{Address, HostConfig, HostNamespace};
 use crate::nat::Nat;
 use crate::tun::Tun;
@@ -218,7 +218,7 @@ impl<F: Flows> HostFlows for BetweenHosts<F> {
         if self.nats.is_empty() {
             return;
         }
-        frame.outside = Outside::Own;
+        frame.external = External::Own;
         if let Some(nat) = self.nat_of(Some(host)) {
             nat.answer(now, frame);
         } else if let Some(nat) = self.nat_of(self.destination(frame.bytes())) {
