@@ -24,6 +24,7 @@ def end(
         (tmp_path / name / "there").write_text(name, encoding="ascii")
     spec = {
         "name": "mine",
+        "host": "mine",
         "testcase": {"client": case, "server": "transfer"},
         role: line,
         "env": {"MINE": "1"},
