@@ -248,8 +248,7 @@ fn fill_in_profiles(merged: &mut Node) -> Result<(), Problem> {
             *own = Node { span: own.span, ..with_profile(over(&stated, own))? };
         }
     }
-    let only = merged.get("host").and_then(Node::table).filter(|hosts| hosts.len() == 1);
-    let only = only.map(|hosts| hosts[0].key.clone());
+    let only = desugar::only_host(merged);
     let Some(Node { value: Value::Array(flows), .. }) = merged.child("flow") else { return Ok(()) };
     for flow in flows {
         let host = flow.get("host").and_then(Node::text).map(str::to_owned).or_else(|| only.clone());

@@ -41,6 +41,12 @@ pub fn desugar(scenario: &mut Node) -> bool {
     true
 }
 
+/// The name of a scenario's host, if it names only one.
+pub fn only_host(scenario: &Node) -> Option<String> {
+    let hosts = scenario.get("host").and_then(Node::table).filter(|hosts| hosts.len() == 1)?;
+    Some(hosts[0].key.clone())
+}
+
 /// Sets a key of a table to the only hop, unless the key exists.
 fn state(table: &mut Node, key: &str) {
     if table.table().is_some() && table.get(key).is_none() {

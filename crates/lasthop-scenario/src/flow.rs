@@ -29,7 +29,7 @@ pub struct Flow {
     pub kind: FlowConfig,
     /// Direction of the data: `down` towards `host`, the client; `up` from it. A call may use `both`: it then
     /// consists of two flows that start together, named after it with `-down` and `-up`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "lasthop_traffic::is_default")]
     pub direction: DataDirection,
     /// Number of flows of this entry. Their names end in `-1`, `-2` and so on, and each flow draws its own
     /// start. If absent, there is one flow, whose name is unchanged.
@@ -40,7 +40,7 @@ pub struct Flow {
     pub tcp: Option<Box<TcpConfig>>,
     /// Transport of the flow: QUIC instead of TCP or UDP, for kinds that QUIC can carry; MPTCP instead of
     /// TCP, over all paths of `host`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "lasthop_traffic::is_default")]
     pub stack: FlowStack,
     /// QUIC of both ends, with `stack = "quic"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -390,10 +390,6 @@ impl Flow {
 /// Rate of a LAN that has no noticeable effect.
 pub const fn default_lan_rate() -> Rate {
     Rate::from_bits_per_second(100_000_000_000)
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// Adds the keys that all kinds share to the schema of each kind, so that each schema is complete.

@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::desugar::only_host;
 use crate::error::Problem;
 use crate::tree::{NAME, Node, Value};
 
@@ -120,11 +121,10 @@ pub fn desugar(merged: &mut Node) -> Result<bool, Problem> {
         let names = BUILT_IN.join(" and ");
         return Err(Problem::new(own.span, format!("`{KEY}`: {names} are built in; choose another name")));
     }
-    let hosts = merged.get("host").and_then(Node::table).filter(|hosts| hosts.len() == 1);
     let around = Around {
         stacks,
         control: merged.at("tcp.congestion_control").cloned(),
-        only_host: hosts.map(|hosts| hosts[0].key.clone()),
+        only_host: only_host(merged),
     };
     let Some(Node { value: Value::Array(flows), span }) = merged.child("flow") else { return Ok(false) };
     let is_transfer = |flow: &Node| flow.get("kind").and_then(Node::text) == Some(KIND);

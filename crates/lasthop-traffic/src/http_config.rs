@@ -25,7 +25,7 @@ pub struct HttpConfig {
     #[schemars(extend("examples" = ["300 B"]))]
     pub response_header: Bytes,
     /// How the server writes the header.
-    #[serde(default, skip_serializing_if = "HeaderWrite::is_together")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub header_write: HeaderWrite,
     /// Part of the main object (without its header) after which the browser requests the in-line objects. If
     /// absent, or if the object is smaller: the complete object.
@@ -36,11 +36,11 @@ pub struct HttpConfig {
     /// HTTP/1.1 with pipelining: the last request on a connection asks the server to close it after the
     /// response (`Connection: close`, RFC 9112, section 9.6), so that the FIN leaves with the last byte. If
     /// false, or if the page has no in-line objects, the browser closes. For the model engine.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub server_closes: bool,
     /// The server program on engines with real hosts. On the model engine the server is always a state
     /// machine; its messages have the same sizes.
-    #[serde(default, skip_serializing_if = "HttpServer::is_built_in")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub server: HttpServer,
 }
 
@@ -94,11 +94,6 @@ impl HttpConfig {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// How a server writes the header of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -111,13 +106,6 @@ pub enum HeaderWrite {
     Separate,
 }
 
-impl HeaderWrite {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    fn is_together(&self) -> bool {
-        *self == Self::Together
-    }
-}
-
 /// A web server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -127,13 +115,6 @@ pub enum HttpServer {
     BuiltIn,
     /// The program nginx of this machine.
     Nginx,
-}
-
-impl HttpServer {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    fn is_built_in(&self) -> bool {
-        *self == Self::BuiltIn
-    }
 }
 
 /// How objects share connections.

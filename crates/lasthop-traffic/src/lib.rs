@@ -198,6 +198,11 @@ impl Application for Program {
     }
 }
 
+/// True if a key need not be written.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A default.
 const fn seconds<const SECONDS: u64>() -> Duration {
     Duration::from_secs(SECONDS)

@@ -48,7 +48,7 @@ pub struct ProgramConfig {
     pub input: Vec<String>,
     /// On the kernel engine: virtual time per processor time while a program computes. Above 0, runs are not
     /// reproducible. On the live engine, computing takes real time.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub cpu_cost: f64,
 }
 
@@ -84,11 +84,6 @@ const KEEP_SERVERS_MAX: u32 = 1000;
 
 fn server_name() -> String {
     SERVER.into()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(number: &f64) -> bool {
-    *number == 0.0
 }
 
 impl ServerConfig {

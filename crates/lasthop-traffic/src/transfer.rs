@@ -38,7 +38,7 @@ pub struct TransferConfig {
     #[serde(default = "crate::at_once")]
     pub start: Distribution<Duration>,
     /// Direction of the files: the client of an upload is at the far end, and downloads from a server on `host`.
-    #[serde(default, skip_serializing_if = "is_down")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub direction: Direction,
     /// The host at the edge, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub struct RebindConfig {
     #[schemars(extend("examples" = ["5 s"]))]
     pub every: Option<Duration>,
     /// The end of the network at which the NAT is.
-    #[serde(default, skip_serializing_if = "NatPlace::is_client")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub nat: NatPlace,
 }
 
@@ -87,13 +87,6 @@ pub enum NatPlace {
     /// Between the network and the server, as in a carrier's network: packets under way to the client arrive, and its
     /// answers have the new port.
     Server,
-}
-
-impl NatPlace {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-    fn is_client(&self) -> bool {
-        *self == Self::Client
-    }
 }
 
 const EVERY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
@@ -111,11 +104,6 @@ impl RebindConfig {
         let times = iter::successors(Some(self.at), next);
         times.take_while(move |at| *at < limit).map(|at| Instant::ZERO + at)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_down(direction: &Direction) -> bool {
-    *direction == Direction::Down
 }
 
 fn transfer() -> String {
@@ -136,7 +124,7 @@ pub(crate) fn check(transfers: &[TransferConfig], faults: &mut Faults) {
     for (index, own) in transfers.iter().enumerate() {
         faults.below(&format!("transfers[{index}]"), |faults| {
             own.check(faults);
-            faults.require(is_down(&own.direction) || serving.insert(&own.host), "direction", || {
+            faults.require(own.direction == Direction::Down || serving.insert(&own.host), "direction", || {
                 "another transfer already uploads from this host, which has one port 443; choose another host".into()
             });
             faults.require(names.insert(&own.name), "name", || {
@@ -157,7 +145,7 @@ impl TransferConfig {
         });
         if let Some(rebind) = &self.rebind {
             faults.below("rebind", |faults| rebind.check(faults));
-            faults.require(is_down(&self.direction), "rebind", || {
+            faults.require(self.direction == Direction::Down, "rebind", || {
                 "the client of an upload is at the far end, behind no NAT; leave it out".into()
             });
         }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lasthop.common.metrics.dictionary import MISSING_LOG
 from lasthop.engines.engine import CaptureTarget, Observation, Request, SeriesTarget
 from lasthop.engines.records import Columns
-from lasthop.stacks.transfers import client_host, server_host
+from lasthop.stacks.transfers import hosts_of
 
 if TYPE_CHECKING:
     from lasthop.stacks.view import View
@@ -43,9 +43,9 @@ def views_in(transfers: Sequence[Mapping[str, Any]], request: Request) -> dict[s
     target, logs = request.captures[request.first], _logs(request)
     views = {}
     for own in transfers:
-        name, hosts = str(own["name"]), {"client": client_host(own), "server": server_host(own)}
+        name = str(own["name"])
         # Hosts at the far end share a capture.
-        files = {end: "server" if host == name else host for end, host in hosts.items()}
+        files = {end: "server" if host == name else host for end, host in hosts_of(own).items()}
         ends = {end: target.folder / f"{file}.pcapng" for end, file in files.items()}
         views[name] = sender_view(logs / name, ends)
     return views

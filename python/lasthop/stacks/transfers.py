@@ -35,7 +35,7 @@ _ROLES = {
 _UNSUPPORTED = 127
 """Exit code of an endpoint for a test case that it does not support."""
 _TCP = "tcp"
-EDGE = "client"
+_EDGE = "client"
 """The host at the edge of a scenario that names none."""
 
 
@@ -48,8 +48,9 @@ def with_commands(program: Program) -> dict[str, Any]:
         client, server, adapter = _lines(own)
         if adapter is not None:
             client, server = (_known(line, adapter) for line in (client, server))
-        lines["client"].append({"name": client_host(own), "command": client})
-        lines["server"].append({"name": server_host(own), "command": server})
+        hosts = hosts_of(own)
+        lines["client"].append({"name": hosts["client"], "command": client})
+        lines["server"].append({"name": hosts["server"], "command": server})
         if adapter is not None:
             inputs += map(str, adapter.files)
     own = {"hosts": lines["client"], "servers": lines["server"], "input": list(dict.fromkeys(inputs))}
@@ -72,10 +73,10 @@ def expanded(
         spec = {**_specification(own, seed, size, logs), "start": start}
         line = shlex.join([*run, "server", json.dumps(spec)])
         servers.append({"name": spec["host"], "command": f"exec {line}"})
-        clients.setdefault(client_host(own), []).append(json.dumps(spec))
+        clients.setdefault(hosts_of(own)["client"], []).append(json.dumps(spec))
     flow: dict[str, Any] = {**program, "servers": servers}
-    if list(clients) == [EDGE]:
-        flow["command"] = [*run, "client", *clients[EDGE]]
+    if list(clients) == [_EDGE]:
+        flow["command"] = [*run, "client", *clients[_EDGE]]
     else:
         flow["hosts"] = [
             {"name": host, "command": f"exec {shlex.join([*run, 'client', *specs])}"}
@@ -86,18 +87,11 @@ def expanded(
     return flow
 
 
-def client_host(own: Mapping[str, Any]) -> str:
-    """Return the host of a transfer's client: at the edge for a download, at the far end for an upload."""
-    return str(own["name"] if _uploads(own) else own.get("host") or EDGE)
-
-
-def server_host(own: Mapping[str, Any]) -> str:
-    """Return the host of a transfer's server: the other end."""
-    return str((own.get("host") or EDGE) if _uploads(own) else own["name"])
-
-
-def _uploads(own: Mapping[str, Any]) -> bool:
-    return own.get("direction") == "up"
+def hosts_of(own: Mapping[str, Any]) -> dict[str, str]:
+    """Return the hosts of a transfer's client and server. Only the client of an upload is at the far end."""
+    edge, far = str(own.get("host") or _EDGE), str(own["name"])
+    is_upload = own.get("direction") == "up"
+    return {"client": far, "server": edge} if is_upload else {"client": edge, "server": far}
 
 
 def new_folder(folder: Path) -> Path:
@@ -131,7 +125,7 @@ def _lines(own: Mapping[str, Any]) -> tuple[str, str, Adapter | None]:
 def _specification(own: Mapping[str, Any], seed: int, size: int | None, logs: Path | None) -> dict[str, Any]:
     """Return the argument of `endpoint.py` for a transfer, without its start."""
     client, server, adapter = _lines(own)
-    name, case, host = str(own["name"]), str(own["testcase"]), server_host(own)
+    name, case, host = str(own["name"]), str(own["testcase"]), hosts_of(own)["server"]
     if size is not None:
         made = material_of(host, [size], seed, hollow=True)
     else:
